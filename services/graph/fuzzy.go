@@ -22,14 +22,19 @@ const (
 // fuzzyIndex finds concepts by the trigrams of their keys. It is built lazily, because most searches do not
 // use it.
 type fuzzyIndex struct {
-	mu       sync.Mutex
-	named    []uint32 // concepts named since the last use; unused before the first
+	mu       sync.Mutex // of the searches that extend it
+	named    []uint32   // concepts named since the last use; unused before the first
 	built    bool
-	postings map[trigram][]uint32
+	postings map[trigram][]uint32 // ascending
 	entries  int64
-	sizes    []uint8  // trigrams per concept; 0 means not indexed
-	shared   []uint8  // trigrams shared with the phrase; 0 between phrases
-	sharing  []uint32 // concepts with a shared trigram
+	sizes    []uint8 // trigrams per concept; 0 means not indexed
+	counts   sync.Pool
+}
+
+// counting is a search's count of shared trigrams.
+type counting struct {
+	shared  []uint8  // by concept; 0 between phrases
+	sharing []uint32 // concepts with a count
 }
 
 // add adds a concept that got its key. remove removes one. Both are called when nobody searches.
@@ -45,7 +50,7 @@ func (f *fuzzyIndex) remove(concept uint32, key string) {
 	}
 	f.sizes[concept] = 0
 	for _, g := range trigrams(nil, key) {
-		if left := slices.DeleteFunc(f.postings[g], func(c uint32) bool { return c == concept }); len(left) > 0 {
+		if left := remove(f.postings[g], concept); len(left) > 0 {
 			f.postings[g] = left
 		} else {
 			delete(f.postings, g)
@@ -76,9 +81,12 @@ func trigrams(to []trigram, text string) []trigram {
 // nearly returns the concepts most similar in spelling to a phrase of the query. Digits must match exactly:
 // Q3 is not Q2.
 func (n *network) nearly(text []word) []weighted {
-	n.fuzzy.mu.Lock()
-	defer n.fuzzy.mu.Unlock()
 	n.extendFuzzy()
+	c, _ := n.fuzzy.counts.Get().(*counting)
+	if c == nil || len(c.shared) < len(n.concepts) {
+		c = &counting{shared: make([]uint8, len(n.concepts))}
+	}
+	defer n.fuzzy.counts.Put(c)
 	best := map[uint32]float64{}
 	var grams []trigram
 	for i := range text {
@@ -91,25 +99,24 @@ func (n *network) nearly(text []word) []weighted {
 				continue
 			}
 			grams = trigrams(grams, phrase)
-			sharing := n.fuzzy.sharing[:0]
+			c.sharing = c.sharing[:0]
 			for _, g := range grams {
-				for _, c := range n.fuzzy.postings[g] {
-					if n.fuzzy.shared[c] == 0 {
-						sharing = append(sharing, c)
+				for _, concept := range n.fuzzy.postings[g] {
+					if c.shared[concept] == 0 {
+						c.sharing = append(c.sharing, concept)
 					}
-					n.fuzzy.shared[c]++
+					c.shared[concept]++
 				}
 			}
-			n.fuzzy.sharing = sharing
-			for _, c := range sharing {
-				k := int(n.fuzzy.shared[c])
-				n.fuzzy.shared[c] = 0
-				likeness := 2 * float64(k) / float64(len(grams)+int(n.fuzzy.sizes[c]))
+			for _, concept := range c.sharing {
+				k := int(c.shared[concept])
+				c.shared[concept] = 0
+				likeness := 2 * float64(k) / float64(len(grams)+int(n.fuzzy.sizes[concept]))
 				if 2*k <= len(grams)/2 || likeness < nearEnough {
 					continue
 				}
-				if concept := &n.concepts[c]; len(concept.mentions) > 0 && digits(concept.key) == digits(phrase) {
-					best[c] = max(best[c], likeness)
+				if node := &n.concepts[concept]; len(node.mentions) > 0 && digits(node.key) == digits(phrase) {
+					best[concept] = max(best[concept], likeness)
 				}
 			}
 		}
@@ -126,14 +133,19 @@ func (n *network) nearly(text []word) []weighted {
 
 func (n *network) extendFuzzy() {
 	f := &n.fuzzy
-	missing := len(n.concepts) - len(f.sizes)
-	f.sizes = append(f.sizes, make([]uint8, missing)...)
-	f.shared = append(f.shared, make([]uint8, missing)...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if missing := len(n.concepts) - len(f.sizes); missing > 0 {
+		f.sizes = append(f.sizes, make([]uint8, missing)...)
+	}
 	if !f.built {
 		f.built, f.postings = true, map[trigram][]uint32{}
 		for c := range n.concepts {
 			f.named = append(f.named, uint32(c))
 		}
+	}
+	if len(f.named) == 0 {
+		return
 	}
 	var grams []trigram
 	for _, c := range f.named {
@@ -143,7 +155,7 @@ func (n *network) extendFuzzy() {
 		grams = trigrams(grams, n.concepts[c].key)
 		f.sizes[c] = uint8(len(grams))
 		for _, g := range grams {
-			f.postings[g] = append(f.postings[g], c)
+			f.postings[g] = insert(f.postings[g], c)
 		}
 		f.entries += int64(len(grams))
 	}

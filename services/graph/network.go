@@ -52,7 +52,19 @@ type conceptNode struct {
 	id       int64
 	key      string // empty for a concept without mentions: it may be private text
 	mentions []arc  // by row, ascending
+	titles   uint32 // mentions as a title
+	tags     uint32 // mentions as a title, a tag or a keyword
 	facts    []factRef
+}
+
+// count counts a mention, or takes it off the count with -1.
+func (c *conceptNode) count(salience float32, by int32) {
+	if salience >= salienceTitle {
+		c.titles += uint32(by)
+	}
+	if salience >= salienceTag {
+		c.tags += uint32(by)
+	}
 }
 
 // factRef is a fact of a memory.
@@ -92,7 +104,7 @@ type statedSpace struct {
 // Sizes in bytes, for network.size.
 const (
 	memoryBytes  = 8 + 8 + 3*24 + 24 // with its place in ends
-	conceptBytes = 8 + 16 + 2*24 + 8 + 24 + 16
+	conceptBytes = 8 + 16 + 2*24 + 2*4 + 8 + 24 + 16
 	arcBytes     = 2 * 8 // from both ends
 	factBytes    = 96 + 2*8 + 100
 	linkBytes    = 24 + 60
@@ -119,6 +131,7 @@ func (n *network) put(row uint32, id uuid.UUID, rows memoryRows) {
 		at := &n.concepts[c]
 		if i, known := slices.BinarySearchFunc(at.mentions, row, byPlace); !known {
 			at.mentions = slices.Insert(at.mentions, i, arc{row, float32(m.salience)})
+			at.count(float32(m.salience), 1)
 		}
 		n.specific[c] = specificity(int64(len(at.mentions)))
 	}
@@ -163,25 +176,29 @@ func (n *network) Drop(row uint32) {
 		return
 	}
 	node := n.memories[row]
+	ends := make([]uint32, 0, 2*len(node.Facts))
 	for i := range node.Facts {
 		f := &node.Facts[i]
 		n.unstate(factRef{row, uint32(i)}, f)
-		for _, c := range []uint32{f.source, f.target} {
-			at := &n.concepts[c]
-			at.facts = slices.DeleteFunc(at.facts, func(r factRef) bool { return r.memory == row })
-		}
+		ends = append(ends, f.source, f.target)
+	}
+	slices.Sort(ends)
+	ends = slices.Compact(ends)
+	for _, c := range ends {
+		at := &n.concepts[c]
+		at.facts = slices.DeleteFunc(at.facts, func(r factRef) bool { return r.memory == row })
 	}
 	for _, a := range node.mentions {
 		at := &n.concepts[a.to]
 		if i, known := slices.BinarySearchFunc(at.mentions, row, byPlace); known {
+			at.count(at.mentions[i].salience, -1)
 			at.mentions = slices.Delete(at.mentions, i, i+1)
 		}
 		n.specific[a.to] = specificity(int64(len(at.mentions)))
 		n.forget(a.to)
 	}
-	for _, f := range node.Facts {
-		n.forget(f.source)
-		n.forget(f.target)
+	for _, c := range ends {
+		n.forget(c)
 	}
 	for _, l := range node.Links {
 		if left := remove(n.linkers[l.Target], row); len(left) > 0 {
@@ -298,6 +315,9 @@ func byPlace(a arc, at uint32) int { return cmp.Compare(a.to, at) }
 
 // insert adds v to an ascending list once.
 func insert(list []uint32, v uint32) []uint32 {
+	if len(list) == 0 || list[len(list)-1] < v {
+		return append(list, v)
+	}
 	at, found := slices.BinarySearch(list, v)
 	if found {
 		return list
