@@ -237,12 +237,16 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 	if err := img.rLock(ctx); err != nil {
 		return nil, err
 	}
+	held := true // until the view closes, which a panic must not prevent
+	defer func() {
+		if held {
+			img.mu.RUnlock()
+		}
+	}()
 	if img.dead {
-		img.mu.RUnlock()
 		return nil, errDead
 	}
 	if img != s.empty && !img.rows.knows(need.Filter.Metadata) {
-		img.mu.RUnlock()
 		return nil, lacking
 	}
 	if v.Stale && s.legs[place].kind == Records && img.seen.has(need.AtLeast) {
@@ -255,6 +259,7 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 		v.Age = time.Since(img.checked)
 		s.mu.Unlock()
 	}
+	held = false
 	return v, nil
 }
 
