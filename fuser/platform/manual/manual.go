@@ -3,16 +3,20 @@
 //
 //  1. The source is kong's model of the program, which kong parses by and prints its help from. Program adds what the
 //     model lacks.
-//  2. sections lists the program and its visible commands, and groups their flags by heading.
-//  3. shared finds the groups that several commands have. Man and Markdown explain them once.
-//  4. Man, Markdown and Completion write the texts. Flag prints them for programs without commands.
+//  2. newPage lists the program and its visible commands. It finds the groups of flags that several commands have, which the
+//     manual page and the reference explain once.
+//  3. A template writes each form: man.tmpl, markdown.tmpl, and one for each shell. escape.go has what a form needs to take a
+//     text as it is.
+//  4. Man, Markdown and Completion return the texts. Flag prints them for programs without commands.
 package manual
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/alecthomas/kong"
 )
@@ -30,6 +34,9 @@ type Exit struct {
 	Meaning string
 }
 
+// Shells are the supported shells.
+var Shells = []string{"bash", "zsh", "fish"}
+
 // Help is the description for kong, with the exit codes.
 func (p Program) Help() string {
 	var b strings.Builder
@@ -40,31 +47,130 @@ func (p Program) Help() string {
 	return b.String()
 }
 
+// Man returns the page in man(7) for a section of the manual: 1 is for commands, 8 for services.
+func (p Program) Man(model *kong.Application, of int) string {
+	return newPage(p, model, of).write("man")
+}
+
+// Markdown returns a program's reference, with a third-level heading for each command.
+func (p Program) Markdown(model *kong.Application) string {
+	return newPage(p, model, 0).write("markdown")
+}
+
+// Completion returns a script that completes commands, flags, choices and file names in one of the Shells.
+func Completion(shell string, model *kong.Application) string {
+	return newPage(Program{Name: model.Name}, model, 0).write(shell)
+}
+
+// page is what the templates show.
+type page struct {
+	Program
+	Of       int       // section of the manual
+	All      []section // the program and its visible commands, parents first
+	Root     section
+	Commands []section // All without the program
+	Common   []group   // that several commands have, word for word, each once
+}
+
 // section is a command, or the program itself.
 type section struct {
 	*kong.Node
-	path  string // "triskele curation list"
-	depth int    // 0 for the program
+	At string // " curation list", as the scripts build it from the words of a command line
 }
 
-// sections are the program and its visible commands, parents first.
-func sections(model *kong.Application) (out []section) {
-	var walk func(*kong.Node, string, int)
-	walk = func(node *kong.Node, path string, depth int) {
-		out = append(out, section{node, path, depth})
-		for _, child := range node.Children {
-			if !child.Hidden {
-				walk(child, path+" "+child.Name, depth+1)
+// group is a command's flags under one heading, "" for none.
+type group struct {
+	Title string
+	Flags []*kong.Flag
+}
+
+func newPage(p Program, model *kong.Application, of int) *page {
+	out := &page{Program: p, Of: of}
+	var walk func(*kong.Node, string)
+	walk = func(node *kong.Node, at string) {
+		out.All = append(out.All, section{node, at})
+		for _, child := range visible(node) {
+			walk(child, at+" "+child.Name)
+		}
+	}
+	walk(model.Node, "")
+	out.Root, out.Commands = out.All[0], out.All[1:]
+	count := map[string]int{}
+	for _, s := range out.All {
+		for _, g := range groups(s) {
+			text := g.text()
+			if count[text]++; count[text] == 2 && g.Title != "" {
+				out.Common = append(out.Common, g)
 			}
 		}
 	}
-	walk(model.Node, model.Name, 0)
 	return out
 }
 
-// usage is the usage line of a command.
-func (s section) usage() string {
-	text := s.path
+//go:embed *.tmpl
+var templates embed.FS
+
+// write fills the template of a form. Templates are read when they are used, since most runs of a program print no manual.
+func (p *page) write(form string) string {
+	var b strings.Builder
+	t := template.Must(template.New(form+".tmpl").Funcs(functions).ParseFS(templates, form+".tmpl"))
+	if err := t.Execute(&b, p); err != nil {
+		panic(fmt.Sprintf("template %s: %v", form, err)) // a template does not fit this package
+	}
+	return b.String()
+}
+
+var functions = template.FuncMap{
+	"allFlags": allFlags, "argument": argument, "groups": groups, "help": kong.DefaultHelpValueFormatter, "names": names,
+	"namesFiles": namesFiles, "placeholder": placeholder, "sentence": sentence, "short": short, "spellings": spellings,
+	"takesValue": takesValue, "usage": usage, "value": completed, "visible": func(s section) []*kong.Node { return visible(s.Node) },
+	"words": words, "indented": indented, "join": strings.Join, "split": strings.Split, "upper": strings.ToUpper,
+	"anchor": anchor, "cell": cell, "code": code, "fishText": fishText, "prose": prose, "quoted": quoted, "roff": roff,
+	"zshArgument": zshArgument, "zshCommands": zshCommands, "zshFlag": zshFlag,
+}
+
+// Shares reports whether several commands have a group.
+func (p *page) Shares(g group) bool {
+	return slices.ContainsFunc(p.Common, func(other group) bool { return other.text() == g.text() })
+}
+
+// Heading is the heading of a shared group. Groups after the first of one title have a number.
+func (p *page) Heading(g group) string {
+	heading := "Flags of several commands of " + p.Name + ": " + g.Title
+	n := 0
+	for _, other := range p.Common {
+		if other.Title == g.Title {
+			n++
+		}
+		if other.text() == g.text() {
+			break
+		}
+	}
+	if n > 1 {
+		heading += fmt.Sprintf(" (%d)", n)
+	}
+	return heading
+}
+
+// Command is a section's path without the program's name.
+func (s section) Command() string { return strings.TrimPrefix(s.At, " ") }
+
+// visible are the commands directly below.
+func visible(node *kong.Node) []*kong.Node {
+	return slices.DeleteFunc(slices.Clone(node.Children), func(child *kong.Node) bool { return child.Hidden })
+}
+
+// flags are the command's own visible flags.
+func (s section) flags() []*kong.Flag {
+	return slices.DeleteFunc(slices.Clone(s.Flags), func(f *kong.Flag) bool { return f.Hidden })
+}
+
+// allFlags are the section's flags and those of the sections above it.
+func allFlags(s section) []*kong.Flag { return slices.Concat(s.AllFlags(true)...) }
+
+// usage is what follows the program's name in the usage line of a command.
+func usage(s section) string {
+	text := s.At
 	for _, flag := range s.flags() {
 		if flag.Required {
 			text += " " + flag.Summary()
@@ -79,34 +185,23 @@ func (s section) usage() string {
 	if len(s.flags()) > 0 {
 		text += " [flags]"
 	}
-	return text
-}
-
-// flags are the command's own visible flags.
-func (s section) flags() []*kong.Flag {
-	return slices.DeleteFunc(slices.Clone(s.Flags), func(f *kong.Flag) bool { return f.Hidden })
-}
-
-// group is a command's flags under one heading, "" for none.
-type group struct {
-	title string
-	flags []*kong.Flag
+	return strings.TrimPrefix(text, " ")
 }
 
 // groups are the command's flags by heading, those without one first.
-func (s section) groups() (out []group) {
-	out = append(out, group{})
+func groups(s section) []group {
+	out := []group{{}}
 	for _, flag := range s.flags() {
 		title := ""
 		if flag.Group != nil {
 			title = strings.TrimSuffix(flag.Group.Title, ":")
 		}
-		i := slices.IndexFunc(out, func(g group) bool { return g.title == title })
+		i := slices.IndexFunc(out, func(g group) bool { return g.Title == title })
 		if i < 0 {
 			i = len(out)
-			out = append(out, group{title: title})
+			out = append(out, group{Title: title})
 		}
-		out[i].flags = append(out[i].flags, flag)
+		out[i].Flags = append(out[i].Flags, flag)
 	}
 	return out
 }
@@ -114,35 +209,12 @@ func (s section) groups() (out []group) {
 // text identifies a group.
 func (g group) text() string {
 	var b strings.Builder
-	b.WriteString(g.title)
-	for _, flag := range g.flags {
-		fmt.Fprintf(&b, "\n%s %s %q", flag, help(flag.Value), flag.Default)
+	b.WriteString(g.Title)
+	for _, flag := range g.Flags {
+		fmt.Fprintf(&b, "\n%s %s %q", flag, kong.DefaultHelpValueFormatter(flag.Value), flag.Default)
 	}
 	return b.String()
 }
-
-// shared returns the groups that several commands have, word for word, each once.
-func shared(all []section) (out []group) {
-	count := map[string]int{}
-	for _, s := range all {
-		for _, g := range s.groups() {
-			text := g.text()
-			if count[text]++; count[text] == 2 && g.title != "" {
-				out = append(out, g)
-			}
-		}
-	}
-	return out
-}
-
-// in reports whether a group is among others.
-func (g group) in(others []group) bool {
-	text := g.text()
-	return slices.ContainsFunc(others, func(other group) bool { return other.text() == text })
-}
-
-// help is a value's help with its environment variables.
-func help(v *kong.Value) string { return kong.DefaultHelpValueFormatter(v) }
 
 // choices are the values of an enumeration, nil for others.
 func choices(v *kong.Value) []string {
@@ -152,15 +224,40 @@ func choices(v *kong.Value) []string {
 	return slices.DeleteFunc(v.EnumSlice(), func(s string) bool { return s == "" })
 }
 
-// kind is what a value names: "file", "dir", or "" for others.
-func kind(v *kong.Value, placeholder string) string {
+// completion is what a shell offers for a value.
+type completion struct {
+	Choices string // separated by spaces
+	Kind    string // "file" or "dir" if there are no choices
+}
+
+// completed returns what a shell offers for a value, or nil.
+func completed(v *kong.Value, placeholder string) *completion {
 	switch {
+	case choices(v) != nil:
+		return &completion{Choices: strings.Join(choices(v), " ")}
 	case placeholder == "DIR":
-		return "dir"
+		return &completion{Kind: "dir"}
 	case placeholder == "FILE" || placeholder == "PATH" || v.Tag.Type == "filecontent" || v.Tag.Type == "path" || v.Name == "file" || v.Name == "source":
-		return "file"
+		return &completion{Kind: "file"}
 	}
-	return ""
+	return nil
+}
+
+// namesFiles reports whether one of the arguments is a file or a folder.
+func namesFiles(args []*kong.Value) bool {
+	return slices.ContainsFunc(args, func(arg *kong.Value) bool { c := completed(arg, ""); return c != nil && c.Kind != "" })
+}
+
+// words are the commands and flags that may follow a section.
+func words(s section) string {
+	var words []string
+	for _, child := range visible(s.Node) {
+		words = append(words, child.Name)
+	}
+	for _, flag := range allFlags(s) {
+		words = append(words, spellings(flag)...)
+	}
+	return strings.Join(words, " ")
 }
 
 // takesValue reports whether a flag has a value.
@@ -178,8 +275,11 @@ func argument(arg *kong.Value) string {
 	return text
 }
 
-// placeholder is that of a flag's value.
+// placeholder is that of a flag's value, or empty for a flag without one.
 func placeholder(flag *kong.Flag) string {
+	if !takesValue(flag) {
+		return ""
+	}
 	return cmp.Or(strings.Join(choices(flag.Value), "|"), flag.PlaceHolder, strings.ToUpper(flag.Name))
 }
 
@@ -190,6 +290,23 @@ func spellings(flag *kong.Flag) []string {
 		names = append(names, "--no-"+flag.Name)
 	}
 	return names
+}
+
+// short is a flag's short name, or empty.
+func short(flag *kong.Flag) string {
+	if flag.Short == 0 {
+		return ""
+	}
+	return fmt.Sprintf("-%c", flag.Short)
+}
+
+// names are all names of a flag.
+func names(flag *kong.Flag) string {
+	all := spellings(flag)
+	if flag.Short != 0 {
+		all = slices.Insert(all, 0, short(flag))
+	}
+	return strings.Join(all, ", ")
 }
 
 // sentence is the first of a text.
