@@ -13,8 +13,8 @@ import (
 )
 
 type backupCmd struct {
-	File     string        `arg:"" help:"File to write. It appears only when it is complete."`
-	Database databaseFlags `embed:""`
+	File string `arg:"" help:"File to write. It appears only when it is complete."`
+	databaseFlags
 	jsonFlag
 }
 
@@ -25,7 +25,7 @@ func (*backupCmd) Help() string {
 
 // Run writes the file.
 func (c *backupCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.migrated(ctx, env, func(b backend.Backend) error {
+	return c.migrated(ctx, env, func(b backend.Backend) error {
 		var contents backup.Contents
 		if err := writeWhole(c.File, func(out io.Writer) (err error) {
 			contents, err = backup.Write(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), out)
@@ -33,14 +33,14 @@ func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 		}); err != nil {
 			return err
 		}
-		return c.result(env, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
+		return env.show(c.JSON, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
 	})
 }
 
 type restoreCmd struct {
-	File     string        `arg:"" help:"File that triskele backup wrote."`
-	Verify   bool          `help:"Only verify the file."`
-	Database databaseFlags `embed:""`
+	File   string `arg:"" help:"File that triskele backup wrote."`
+	Verify bool   `help:"Only verify the file."`
+	databaseFlags
 	jsonFlag
 }
 
@@ -61,14 +61,14 @@ func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return c.result(env, contents, c.File+" is complete: "+holding(contents)+"\n")
+		return env.show(c.JSON, contents, c.File+" is complete: "+holding(contents)+"\n")
 	}
-	return c.Database.migrated(ctx, env, func(b backend.Backend) error {
+	return c.migrated(ctx, env, func(b backend.Backend) error {
 		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), file)
 		if err != nil {
 			return err
 		}
-		return c.result(env, contents, "restored "+holding(contents)+"\n")
+		return env.show(c.JSON, contents, "restored "+holding(contents)+"\n")
 	})
 }
 

@@ -20,8 +20,8 @@ type captureCmd struct {
 	Transcript string `arg:"" help:"A session's file of Claude Code, Codex or Gemini CLI."`
 	DryRun     bool   `help:"Print what would be kept, and store nothing."`
 	jsonFlag
-	Namespace namespaceFlag `embed:""`
-	Store     storeFlags    `embed:""`
+	namespaceFlag
+	Store storeFlags `embed:""`
 }
 
 // Help is shown below the flags.
@@ -36,7 +36,7 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	session := capture.Session{Path: path, Namespace: c.Namespace.Namespace, Now: env.Now()}
+	session := capture.Session{Path: path, Namespace: c.Namespace, Now: env.Now()}
 	var report capture.Report
 	text := ""
 	if c.DryRun {
@@ -60,7 +60,7 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 		}
 	}
 	text += fmt.Sprintf("%d kept, %d known, %d short, %d ignored; %d secrets replaced\n", report.Kept, report.Known, report.Short, report.Ignored, report.Redacted)
-	return c.result(env, report, text)
+	return env.show(c.JSON, report, text)
 }
 
 // captured opens the store and stores what is new in a session.

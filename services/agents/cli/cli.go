@@ -3,7 +3,7 @@
 // The general process for a command line is:
 //  1. Run parses the arguments, the environment and the configuration file into the struct commands.
 //  2. kong calls Validate of each selected flag group, then Run of the selected command.
-//  3. Most commands call a gateway over gRPC with gatewayFlags.with or .call.
+//  3. Most commands call a gateway over gRPC with gatewayFlags.with.
 //  4. Commands about the database itself (migrate, models, queue, graph) open it with databaseFlags.
 //  5. mcp and hook use storeFlags: a gateway if one is named, else a system in this process.
 //  6. Run maps the error to a message on standard error and an exit code.
@@ -11,7 +11,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/admin"
 	"github.com/triskele/triskele/fuser/platform/manual"
@@ -72,12 +70,6 @@ func (e *Env) styleOf(out io.Writer) render.Style {
 		palette = render.Never
 	}
 	return render.StyleOf(out, palette)
-}
-
-// print writes rendered text to standard output.
-func (e *Env) print(text string) error {
-	_, err := io.WriteString(e.Out, text)
-	return err
 }
 
 // shared are the flags of all commands.
@@ -216,54 +208,4 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return exitFailure
 	}
 	return exitOK
-}
-
-// printJSON writes a message as JSON.
-func (e *Env) printJSON(m proto.Message) error {
-	text, err := render.JSON(m)
-	if err != nil {
-		return err
-	}
-	return e.print(string(text))
-}
-
-// answerFlag is for commands that print the answer to one call.
-type answerFlag struct {
-	JSON bool `help:"Print the server's answer as JSON."`
-}
-
-// answer prints a message as JSON with --json, else text.
-func (f answerFlag) answer(env *Env, m proto.Message, text string) error {
-	if f.JSON {
-		return env.printJSON(m)
-	}
-	return env.print(text)
-}
-
-// jsonFlag is for commands that print a result.
-type jsonFlag struct {
-	JSON bool `help:"Print the result as JSON."`
-}
-
-// result prints value as JSON with --json, else text.
-func (f jsonFlag) result(env *Env, value any, text string) error {
-	if f.JSON {
-		return env.printValue(value)
-	}
-	return env.print(text)
-}
-
-// printValue writes indented JSON.
-func (e *Env) printValue(v any) error {
-	encoder := json.NewEncoder(e.Out)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
-}
-
-// printLine writes one line of JSON.
-func (e *Env) printLine(v any) error {
-	encoder := json.NewEncoder(e.Out)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
 }

@@ -41,12 +41,7 @@ func (c *configShowCmd) Run(_ context.Context, env *Env, parsed *kong.Context, s
 		list = given(source, parsed)
 	}
 	if c.JSON {
-		for _, one := range list {
-			if err := env.printLine(one); err != nil {
-				return err
-			}
-		}
-		return nil
+		return showLines(env, list)
 	}
 	text := "no configuration file; looked for " + strings.Join(settings.Candidates(parsed.Model.Name), ", ") + "\n"
 	if file := source.File(); file != "" {

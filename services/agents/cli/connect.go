@@ -111,7 +111,7 @@ func (c *connectCmd) Run(ctx context.Context, env *Env) error {
 	default:
 		text += client.Title + " is connected: restart it. `triskele connect --list` tries the connection.\n"
 	}
-	return c.result(env, files, text)
+	return env.show(c.JSON, files, text)
 }
 
 // program returns how agents are to start this program.
@@ -176,7 +176,7 @@ func (c *connectCmd) list(ctx context.Context, env *Env, home connect.Home) erro
 		}
 		table.Add(one.Client, yesNo(one.Found), yesNo(one.Connected), hooks, works)
 	}
-	return c.result(env, list, env.style().Table(table))
+	return env.show(c.JSON, list, env.style().Table(table))
 }
 
 func yesNo(b bool) string {

@@ -26,10 +26,10 @@ import (
 )
 
 type doctorCmd struct {
-	JSON      bool          `help:"Print the findings as JSON."`
-	Namespace namespaceFlag `embed:""`
-	Gateway   gatewayFlags  `embed:""`
-	Database  databaseFlags `embed:""`
+	JSON bool `help:"Print the findings as JSON."`
+	namespaceFlag
+	gatewayFlags
+	databaseFlags
 }
 
 // Help is shown below the flags.
@@ -62,11 +62,11 @@ func (f *findings) add(v verdict, check, detail string, args ...any) {
 // Run prints all findings. It fails if a check failed.
 func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
 	var found findings
-	if err := c.Gateway.call(ctx, func(ctx context.Context, s *session) error { return c.gateway(ctx, s, &found) }); err != nil {
+	if err := c.with(ctx, func(s *session) error { return c.gateway(ctx, s, &found) }); err != nil {
 		found.add(fail, "gateway", "%s", message(ctx, err))
 	}
-	checkCertificates(c.Gateway.TLS, time.Now(), &found)
-	if c.Database.given() {
+	checkCertificates(c.TLS, time.Now(), &found)
+	if c.given() {
 		c.database(ctx, env, &found)
 	}
 	if err := c.print(env, found); err != nil {
@@ -86,7 +86,7 @@ func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
 
 func (c *doctorCmd) print(env *Env, found findings) error {
 	if c.JSON {
-		return env.printValue(found)
+		return env.show(true, found, "")
 	}
 	style := env.style()
 	paint := map[verdict]func(string) string{ok: style.Good, warn: style.Warn, fail: style.Bad}
@@ -111,12 +111,12 @@ func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) er
 	if health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		v = fail
 	}
-	found.add(v, "gateway", "%s at %s, answered in %s", health.GetStatus(), c.Gateway.Address, render.Duration(time.Since(start)))
+	found.add(v, "gateway", "%s at %s, answered in %s", health.GetStatus(), c.Address, render.Duration(time.Since(start)))
 	if shown, ok := gateway.AuthInfo.(credentials.TLSInfo); ok {
 		checkExpiry("gateway's certificate", shown.State.PeerCertificates, time.Now(), found)
 	}
 
-	namespace := c.Namespace.Namespace
+	namespace := c.Namespace
 	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true}); {
 	case status.Code(err) == codes.NotFound:
 		found.add(warn, "memories", "namespace %s is empty: nothing was ever stored in it", namespace)
@@ -211,7 +211,7 @@ func checkBudgets(resp *triskelev1.RecallResponse, found *findings) {
 
 // database checks the database directly.
 func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
-	t, err := c.Database.target(env)
+	t, err := c.target(env)
 	if err == nil {
 		err = t.exists()
 	}
@@ -219,7 +219,7 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 		found.add(fail, "database", "%s", err.Error())
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Gateway.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	err = t.with(ctx, func(b backend.Backend) error {
 		version, err := b.Version(ctx)
@@ -257,7 +257,7 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 		return nil
 	})
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %v; --timeout allows more", c.Gateway.Timeout)
+		err = fmt.Errorf("no answer within %v; --timeout allows more", c.Timeout)
 	}
 	if err != nil {
 		found.add(fail, "database", "%s", err.Error())

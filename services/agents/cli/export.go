@@ -13,9 +13,9 @@ import (
 )
 
 type exportCmd struct {
-	Output    string        `short:"o" help:"File to write, which appears only when it is complete; standard output if not given." placeholder:"FILE"`
-	Namespace namespaceFlag `embed:""`
-	Gateway   gatewayFlags  `embed:""`
+	Output string `short:"o" help:"File to write, which appears only when it is complete; standard output if not given." placeholder:"FILE"`
+	namespaceFlag
+	gatewayFlags
 }
 
 // Help is shown below the flags.
@@ -25,7 +25,7 @@ func (*exportCmd) Help() string {
 
 // Run exports to a file or to standard output.
 func (c *exportCmd) Run(ctx context.Context, env *Env) error {
-	return c.Gateway.with(ctx, func(s *session) error {
+	return c.with(ctx, func(s *session) error {
 		if c.Output == "" {
 			_, err := c.export(ctx, env, s, env.Out)
 			return err
@@ -59,7 +59,7 @@ func (c *exportCmd) export(ctx context.Context, env *Env, s *session, out io.Wri
 	bar := newProgress(env, -1, true, "export")
 	defer bar.done()
 	buffered := bufio.NewWriter(out)
-	for m, err := range s.Export(ctx, c.Namespace.Namespace) {
+	for m, err := range s.Export(ctx, c.Namespace) {
 		if err != nil {
 			return n, errors.Join(err, buffered.Flush())
 		}

@@ -40,8 +40,8 @@ type session struct {
 	recorder *telemetry.Recorder
 }
 
-// with connects, runs a command's calls and closes the connection. Its errors for an unreachable gateway say what
-// to do.
+// with connects, runs a command's calls and closes the connection. Each call has the timeout, and a stream has none. The errors for
+// an unreachable gateway say what to do.
 func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) error {
 	process, err := telemetry.Start(ctx)
 	if err != nil {
@@ -105,13 +105,4 @@ func flush(ctx context.Context, process *telemetry.Process) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	_ = process.Shutdown(ctx)
-}
-
-// call runs a single call under the timeout.
-func (g gatewayFlags) call(ctx context.Context, one func(context.Context, *session) error) error {
-	return g.with(ctx, func(s *session) error {
-		limited, cancel := context.WithTimeout(ctx, g.Timeout)
-		defer cancel()
-		return one(limited, s)
-	})
 }

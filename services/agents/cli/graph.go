@@ -33,13 +33,10 @@ type graphCmd struct {
 
 // graphFlags select a graph.
 type graphFlags struct {
-	Namespace string        `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
-	Database  databaseFlags `embed:""`
-	Embedder  open.Flags    `embed:"" group:"Embedder:"`
+	Namespace string `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
+	databaseFlags
+	Embedder open.Flags `embed:"" group:"Embedder:"`
 }
-
-// Validate implements kong's interface.
-func (f *graphFlags) Validate() error { return f.Database.Validate() }
 
 func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIndex) error) error {
 	config := graph.DefaultConfig()
@@ -47,7 +44,7 @@ func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIn
 	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
 		return err
 	}
-	return f.Database.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Graph(unloaded(ctx, b), config)) }, "memory", "graph")
+	return f.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Graph(unloaded(ctx, b), config)) }, "memory", "graph")
 }
 
 func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) error) error {
@@ -75,7 +72,7 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 			return errors.New("no memory of the namespace mentions this concept")
 		}
 		if c.JSON {
-			return env.printValue(concept)
+			return env.show(true, concept, "")
 		}
 		style := env.style()
 		var out strings.Builder
@@ -117,21 +114,16 @@ func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
 		if len(list) == 0 {
 			return errors.New("the concept has no neighbours")
 		}
-		var out strings.Builder
 		for _, n := range list[:min(len(list), max(c.Limit, 0))] {
-			if c.JSON {
-				if err := env.printLine(n); err != nil {
-					return err
-				}
-				continue
-			}
-			fmt.Fprintf(&out, "%4d  %s", n.Memories, render.Plain(n.Name))
+			text := fmt.Sprintf("%4d  %s", n.Memories, render.Plain(n.Name))
 			if len(n.Facts) > 0 {
-				out.WriteString("  " + env.style().Dim(render.Plain(strings.Join(n.Facts, ", "))))
+				text += "  " + env.style().Dim(render.Plain(strings.Join(n.Facts, ", ")))
 			}
-			out.WriteString("\n")
+			if err := env.showLine(c.JSON, n, text+"\n"); err != nil {
+				return err
+			}
 		}
-		return env.print(out.String())
+		return nil
 	})
 }
 
@@ -149,7 +141,7 @@ func (c *graphPathCmd) Run(ctx context.Context, env *Env) error {
 		if len(steps) == 0 {
 			return errors.New("no path leads from one to the other")
 		}
-		return c.result(env, steps, drawPath(steps))
+		return env.show(c.JSON, steps, drawPath(steps))
 	})
 }
 
@@ -186,7 +178,7 @@ func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return c.result(env, struct {
+		return env.show(c.JSON, struct {
 			graph.Stats
 			Read   int64 `json:"read"` // memories read by a model
 			Tokens int64 `json:"tokens"`
@@ -213,7 +205,7 @@ func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
 			if err := index.SetExtraction(ctx, false); err != nil {
 				return err
 			}
-			return c.result(env, map[string]bool{"on": false}, "extraction is off\n")
+			return env.show(c.JSON, map[string]bool{"on": false}, "extraction is off\n")
 		}
 		on, err := index.Extraction(ctx)
 		if err != nil {
@@ -226,7 +218,7 @@ func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return c.result(env, map[string]any{"on": true, "memories": n}, render.Count(n, "memory", "memories")+" to be read\n")
+		return env.show(c.JSON, map[string]any{"on": true, "memories": n}, render.Count(n, "memory", "memories")+" to be read\n")
 	})
 }
 
@@ -334,7 +326,7 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 		if read > stored {
 			text = strings.TrimSuffix(text, "\n") + fmt.Sprintf(", %d left out: repeated, with subject and object the same, or of a missing or sensitive memory\n", read-stored)
 		}
-		return c.result(env, map[string]int{"read": read, "stored": stored}, text)
+		return env.show(c.JSON, map[string]int{"read": read, "stored": stored}, text)
 	})
 }
 

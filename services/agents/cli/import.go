@@ -19,21 +19,21 @@ import (
 )
 
 type importCmd struct {
-	File             string       `arg:"" name:"source" optional:"" help:"What to import: a file, - for standard input, a folder, a zip archive, or a PostgreSQL URL. Agents have a folder that is taken if none is given."`
-	From             string       `help:"Kind of source: jsonl, a file with one memory in the API's JSON form on each line; markdown, a folder of notes; claude-code, codex and gemini, sessions of these agents; chatgpt and claude, exports of these, a zip archive or conversations.json; mem0, its JSON or history.db; basic-memory, its folder; claude-memory-mcp, its PostgreSQL URL or SQLite file." enum:"jsonl,markdown,claude-code,codex,gemini,chatgpt,claude,mem0,basic-memory,claude-memory-mcp" default:"jsonl"`
-	Namespace        string       `short:"n" help:"Put every memory into this namespace, whatever its line says."`
-	DefaultNamespace string       `help:"Namespace of memories whose line names none." default:"default" env:"TRISKELE_NAMESPACE"`
-	Table            string       `help:"Table to read from claude-memory-mcp's database." default:"memories"`
-	User             string       `help:"Import the memories of this user of claude-memory-mcp only."`
-	DryRun           bool         `help:"Print what an import would do, and store nothing."`
-	Strict           bool         `help:"Stop at the first memory that cannot be imported. Those before it are stored."`
-	Restart          bool         `help:"Start from the beginning, even if an import of this source was interrupted."`
-	Resume           bool         `help:"Save the position while importing, and resume there if an import of this source was interrupted." default:"true" negatable:""`
-	Position         string       `help:"File that keeps the position; by default one in the user's state folder." placeholder:"FILE"`
-	Report           string       `help:"File for a report as JSON, with everything that was skipped." placeholder:"FILE"`
-	JSON             bool         `help:"Print that report instead of a summary."`
-	Wait             bool         `help:"Return only when all memories are indexed."`
-	Gateway          gatewayFlags `embed:""`
+	File             string `arg:"" name:"source" optional:"" help:"What to import: a file, - for standard input, a folder, a zip archive, or a PostgreSQL URL. Agents have a folder that is taken if none is given."`
+	From             string `help:"Kind of source: jsonl, a file with one memory in the API's JSON form on each line; markdown, a folder of notes; claude-code, codex and gemini, sessions of these agents; chatgpt and claude, exports of these, a zip archive or conversations.json; mem0, its JSON or history.db; basic-memory, its folder; claude-memory-mcp, its PostgreSQL URL or SQLite file." enum:"jsonl,markdown,claude-code,codex,gemini,chatgpt,claude,mem0,basic-memory,claude-memory-mcp" default:"jsonl"`
+	Namespace        string `short:"n" help:"Put every memory into this namespace, whatever its line says."`
+	DefaultNamespace string `help:"Namespace of memories whose line names none." default:"default" env:"TRISKELE_NAMESPACE"`
+	Table            string `help:"Table to read from claude-memory-mcp's database." default:"memories"`
+	User             string `help:"Import the memories of this user of claude-memory-mcp only."`
+	DryRun           bool   `help:"Print what an import would do, and store nothing."`
+	Strict           bool   `help:"Stop at the first memory that cannot be imported. Those before it are stored."`
+	Restart          bool   `help:"Start from the beginning, even if an import of this source was interrupted."`
+	Resume           bool   `help:"Save the position while importing, and resume there if an import of this source was interrupted." default:"true" negatable:""`
+	Position         string `help:"File that keeps the position; by default one in the user's state folder." placeholder:"FILE"`
+	Report           string `help:"File for a report as JSON, with everything that was skipped." placeholder:"FILE"`
+	JSON             bool   `help:"Print that report instead of a summary."`
+	Wait             bool   `help:"Return only when all memories are indexed."`
+	gatewayFlags
 }
 
 // Help is shown below the flags.
@@ -99,7 +99,7 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 		return err
 	}
 	defer func() { _ = closeSource() }()
-	options := importer.Options{DryRun: c.DryRun, Strict: c.Strict, Timeout: c.Gateway.Timeout, Tell: func(what string) { _, _ = fmt.Fprintln(env.Err, what) }}
+	options := importer.Options{DryRun: c.DryRun, Strict: c.Strict, Timeout: c.Timeout, Tell: func(what string) { _, _ = fmt.Fprintln(env.Err, what) }}
 	if path := c.journal(env); path != "" {
 		if options.Journal, err = importer.OpenJournal(path); err != nil {
 			return fmt.Errorf("keep the position (--no-resume does without): %w", err)
@@ -111,7 +111,7 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 			}
 		}
 	}
-	return c.Gateway.with(ctx, func(s *session) error {
+	return c.with(ctx, func(s *session) error {
 		bar := newProgress(env, source.Total(), c.From == "jsonl" || usualPlaces[c.From] != "" && c.From != "basic-memory", "import")
 		options.Progress = func(done int64, report *importer.Report) {
 			bar.reached(done)
@@ -207,7 +207,7 @@ func (c *importCmd) journal(env *Env) string {
 			return ""
 		}
 	}
-	of := strings.Join([]string{c.Gateway.Address, c.From, location, c.Table, c.User, c.Namespace, c.DefaultNamespace}, "\x00")
+	of := strings.Join([]string{c.Address, c.From, location, c.Table, c.User, c.Namespace, c.DefaultNamespace}, "\x00")
 	return filepath.Join(folder, "import", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(of))))
 }
 

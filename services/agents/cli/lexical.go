@@ -15,19 +15,19 @@ type lexicalCmd struct {
 }
 
 type lexicalSettingsCmd struct {
-	Namespace string        `arg:"" help:"Namespace."`
-	Language  *string       `help:"Language of its texts: ${languages}. A change rebuilds the index." placeholder:"NAME"`
-	K1        *float64      `name:"k1" help:"BM25's k1, 0 to 10." placeholder:"K1"`
-	B         *float64      `help:"BM25's b, 0 to 1." placeholder:"B"`
-	Prefix    *bool         `help:"Whether the last word of a query also finds longer words." negatable:""`
-	Scorer    *string       `help:"Scorer of requests that name none: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
-	Database  databaseFlags `embed:""`
+	Namespace string   `arg:"" help:"Namespace."`
+	Language  *string  `help:"Language of its texts: ${languages}. A change rebuilds the index." placeholder:"NAME"`
+	K1        *float64 `name:"k1" help:"BM25's k1, 0 to 10." placeholder:"K1"`
+	B         *float64 `help:"BM25's b, 0 to 1." placeholder:"B"`
+	Prefix    *bool    `help:"Whether the last word of a query also finds longer words." negatable:""`
+	Scorer    *string  `help:"Scorer of requests that name none: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
+	databaseFlags
 	jsonFlag
 }
 
 // Run applies the given changes and prints the settings.
 func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
-	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error {
+	return c.lexical(ctx, env, func(leg lexical.Leg) error {
 		settings, err := leg.Settings(ctx, c.Namespace)
 		if err != nil {
 			return err
@@ -46,7 +46,7 @@ func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 			}
 		}
 		scorer := cmp.Or(lexical.ScorerName(changed.Scorer), "default")
-		return c.result(env, map[string]any{"language": changed.Language, "k1": changed.K1, "b": changed.B, "prefix": changed.Prefix, "scorer": scorer},
+		return env.show(c.JSON, map[string]any{"language": changed.Language, "k1": changed.K1, "b": changed.B, "prefix": changed.Prefix, "scorer": scorer},
 			fmt.Sprintf("language %s\nk1       %g\nb        %g\nprefix   %t\nscorer   %s\n", changed.Language, changed.K1, changed.B, changed.Prefix, scorer))
 	})
 }
@@ -59,16 +59,16 @@ func override[T any](value *T, given *T) {
 }
 
 type lexicalReindexCmd struct {
-	Namespace string        `arg:"" help:"Namespace."`
-	Database  databaseFlags `embed:""`
+	Namespace string `arg:"" help:"Namespace."`
+	databaseFlags
 }
 
 // Run indexes the namespace again.
 func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
-	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
+	return c.lexical(ctx, env, func(leg lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
 }
 
-// withLexical calls fn with the lexical leg of a database that has its schema.
-func withLexical(ctx context.Context, env *Env, database databaseFlags, fn func(lexical.Leg) error) error {
-	return database.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Lexical(unloaded(ctx, b), lexical.DefaultConfig())) }, "lexical")
+// lexical calls fn with the lexical leg of a database that has its schema.
+func (d databaseFlags) lexical(ctx context.Context, env *Env, fn func(lexical.Leg) error) error {
+	return d.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Lexical(unloaded(ctx, b), lexical.DefaultConfig())) }, "lexical")
 }

@@ -45,8 +45,8 @@ type mcpCmd struct {
 	Budget       time.Duration `help:"Time budget of a recall; late legs are left out." default:"2s"`
 	Timeout      time.Duration `help:"Timeout of a call." default:"30s"`
 	LogLevel     slog.Level    `help:"Lowest level to log to standard error: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
-	Namespace    namespaceFlag `embed:""`
-	Store        storeFlags    `embed:""`
+	namespaceFlag
+	Store storeFlags `embed:""`
 }
 
 // Help is shown below the flags.
@@ -93,7 +93,7 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		calls = rpc.WithGate(conn, listener.Gate)
 	}
 	server, err := mcpserver.New(calls, mcpserver.Config{
-		Namespace: c.Namespace.Namespace, AnyNamespace: c.AnyNamespace, ReadOnly: c.ReadOnly, MaxTokens: c.MaxTokens, Budget: c.Budget, Timeout: c.Timeout,
+		Namespace: c.Namespace, AnyNamespace: c.AnyNamespace, ReadOnly: c.ReadOnly, MaxTokens: c.MaxTokens, Budget: c.Budget, Timeout: c.Timeout,
 	}, process.Service("triskele"), log)
 	if err != nil {
 		return err

@@ -19,9 +19,9 @@ type migrateCmd struct {
 var errMissing = errors.New("migrations are missing: run `triskele migrate up`")
 
 type migrateUpCmd struct {
-	JSON        bool          `help:"Print each migration that was applied, or has to wait for locks, as a line of JSON."`
-	Distributed bool          `help:"Then spread the tables over the nodes of a Citus cluster. The database is its coordinator's; stop all other programs first."`
-	Database    databaseFlags `embed:""`
+	JSON        bool `help:"Print each migration that was applied, or has to wait for locks, as a line of JSON."`
+	Distributed bool `help:"Then spread the tables over the nodes of a Citus cluster. The database is its coordinator's; stop all other programs first."`
+	databaseFlags
 }
 
 // Help is shown below the flags.
@@ -31,7 +31,7 @@ func (*migrateUpCmd) Help() string {
 
 // Run applies missing migrations and prints each.
 func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
-	t, err := c.Database.target(env)
+	t, err := c.target(env)
 	if err != nil {
 		return err
 	}
@@ -41,15 +41,11 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 	return t.with(ctx, func(b backend.Backend) error {
 		var printing error
 		steps, err := b.Migrate(ctx, func(step schema.Step) {
-			if c.JSON {
-				printing = errors.Join(printing, env.printLine(step))
-				return
-			}
 			line := fmt.Sprintf("%s %s %s\n", step.State, step.Track, step.Name)
 			if step.State == schema.Waiting {
 				line = fmt.Sprintf("waiting for locks of other transactions, then trying again: %s %s\n", step.Track, step.Name)
 			}
-			printing = errors.Join(printing, env.print(line))
+			printing = errors.Join(printing, env.showLine(c.JSON, step, line))
 		})
 		if err := errors.Join(err, printing); err != nil {
 			return err
@@ -71,8 +67,8 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 
 // stepsFlags are those of the commands that print migrations and change nothing.
 type stepsFlags struct {
-	JSON     bool          `help:"Print each migration as a line of JSON."`
-	Database databaseFlags `embed:""`
+	JSON bool `help:"Print each migration as a line of JSON."`
+	databaseFlags
 }
 
 // Help is shown below the flags.
@@ -80,14 +76,11 @@ func (*stepsFlags) Help() string {
 	return "Exit codes: 0 nothing is missing, 1 failure, 2 wrong usage, 3 migrations are missing."
 }
 
-// Validate implements kong's interface.
-func (f *stepsFlags) Validate() error { return f.Database.Validate() }
-
 type migrateStatusCmd struct{ stepsFlags }
 
 // Run lists all migrations.
 func (c *migrateStatusCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.existing(ctx, env, func(b backend.Backend) error {
+	return c.existing(ctx, env, func(b backend.Backend) error {
 		steps, err := b.Status(ctx)
 		if err != nil {
 			return err
@@ -97,7 +90,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context, env *Env) error {
 			if step.State == schema.Missing {
 				missing = errMissing
 			}
-			if err := c.print(env, step, fmt.Sprintf("%-7s  %-8s %s\n", step.State, step.Track, step.Name)); err != nil {
+			if err := env.showLine(c.JSON, step, fmt.Sprintf("%-7s  %-8s %s\n", step.State, step.Track, step.Name)); err != nil {
 				return err
 			}
 		}
@@ -105,19 +98,11 @@ func (c *migrateStatusCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// print prints a step as JSON with --json, else as text.
-func (f *stepsFlags) print(env *Env, step any, text string) error {
-	if f.JSON {
-		return env.printLine(step)
-	}
-	return env.print(text)
-}
-
 type migratePlanCmd struct{ stepsFlags }
 
 // Run prints the plan as SQL.
 func (c *migratePlanCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.existing(ctx, env, func(b backend.Backend) error {
+	return c.existing(ctx, env, func(b backend.Backend) error {
 		steps, err := b.Plan(ctx)
 		if err != nil {
 			return err
@@ -132,7 +117,7 @@ func (c *migratePlanCmd) Run(ctx context.Context, env *Env) error {
 			if !step.Transaction {
 				how = "without a transaction: safe to run again if it is interrupted"
 			}
-			if err := c.print(env, step, fmt.Sprintf("-- %s %s, %s\n\n%s\n", step.Track, step.Name, how, step.SQL)); err != nil {
+			if err := env.showLine(c.JSON, step, fmt.Sprintf("-- %s %s, %s\n\n%s\n", step.Track, step.Name, how, step.SQL)); err != nil {
 				return err
 			}
 		}

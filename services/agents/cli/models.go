@@ -18,13 +18,13 @@ type modelsCmd struct {
 }
 
 type listModelsCmd struct {
-	JSON     bool          `help:"Print the models as JSON."`
-	Database databaseFlags `embed:""`
+	JSON bool `help:"Print the models as JSON."`
+	databaseFlags
 }
 
 // Run lists the models.
 func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.models(ctx, env, func(models *dense.Models) error {
+	return c.models(ctx, env, func(models *dense.Models) error {
 		list, err := models.List(ctx)
 		if err != nil {
 			return err
@@ -70,13 +70,10 @@ func printModels(env *Env, list []dense.ModelInfo) error {
 			m.Status, m.Vectors, m.Sensitive, m.CreatedAt,
 		})
 	}
-	return env.printValue(models)
+	return env.show(true, models, "")
 }
 
-type pruneModelsCmd struct {
-	jsonFlag
-	Database databaseFlags `embed:""`
-}
+type pruneModelsCmd struct{ removeFlags }
 
 // Help is shown below the flags.
 func (*pruneModelsCmd) Help() string {
@@ -85,13 +82,32 @@ func (*pruneModelsCmd) Help() string {
 
 // Run removes the retired models.
 func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
-	return c.removing(ctx, env, c.Database, "nothing to do: no model is retired\n", (*dense.Models).Prune)
+	return c.remove(ctx, env, "nothing to do: no model is retired\n", (*dense.Models).Prune)
 }
 
-// removing removes models with progress, and prints those that it removed, or none if there are none.
-func (f jsonFlag) removing(ctx context.Context, env *Env, database databaseFlags, none string,
-	remove func(models *dense.Models, ctx context.Context, report func(dense.Progress)) ([]dense.ModelInfo, error)) error {
-	return database.models(ctx, env, func(models *dense.Models) error {
+type cancelModelCmd struct{ removeFlags }
+
+// Run removes the model that is being built.
+func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
+	return c.remove(ctx, env, "nothing to do: no model is being built\n",
+		func(models *dense.Models, ctx context.Context, report func(dense.Progress)) ([]dense.ModelInfo, error) {
+			cancelled, found, err := models.Cancel(ctx, report)
+			if err != nil || !found {
+				return nil, err
+			}
+			return []dense.ModelInfo{cancelled}, nil
+		})
+}
+
+// removeFlags are those of the commands that remove models.
+type removeFlags struct {
+	jsonFlag
+	databaseFlags
+}
+
+// remove removes models with progress, and prints those that it removed, or none if there are none.
+func (f removeFlags) remove(ctx context.Context, env *Env, none string, remove func(*dense.Models, context.Context, func(dense.Progress)) ([]dense.ModelInfo, error)) error {
+	return f.models(ctx, env, func(models *dense.Models) error {
 		report, finish := counted(env, "removing")
 		removed, err := remove(models, ctx, report)
 		finish()
@@ -112,27 +128,10 @@ func (f jsonFlag) removing(ctx context.Context, env *Env, database databaseFlags
 	})
 }
 
-type cancelModelCmd struct {
-	jsonFlag
-	Database databaseFlags `embed:""`
-}
-
-// Run removes the model that is being built.
-func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
-	return c.removing(ctx, env, c.Database, "nothing to do: no model is being built\n",
-		func(models *dense.Models, ctx context.Context, report func(dense.Progress)) ([]dense.ModelInfo, error) {
-			cancelled, found, err := models.Cancel(ctx, report)
-			if err != nil || !found {
-				return nil, err
-			}
-			return []dense.ModelInfo{cancelled}, nil
-		})
-}
-
 type embedSensitiveCmd struct {
 	Switch string `arg:"" enum:"on,off" help:"on or off."`
 	jsonFlag
-	Database databaseFlags `embed:""`
+	databaseFlags
 }
 
 // Help is shown below the flags.
@@ -142,18 +141,18 @@ func (*embedSensitiveCmd) Help() string {
 
 // Run sets the switch.
 func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.models(ctx, env, func(models *dense.Models) error {
+	return c.models(ctx, env, func(models *dense.Models) error {
 		if c.Switch == "off" {
 			n, err := models.ForbidSensitive(ctx)
 			if err != nil {
 				return err
 			}
-			return c.result(env, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("no model embeds sensitive memories any more; removed %s\n", render.Count(n, "vector", "vectors")))
+			return env.show(c.JSON, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("no model embeds sensitive memories any more; removed %s\n", render.Count(n, "vector", "vectors")))
 		}
 		n, err := models.AllowSensitive(ctx)
 		if err != nil {
 			return err
 		}
-		return c.result(env, map[string]any{"allowed": true, "to_embed": n}, fmt.Sprintf("sensitive memories may be embedded by the local model; %s to be embedded now\n", render.Count(n, "is", "are")))
+		return env.show(c.JSON, map[string]any{"allowed": true, "to_embed": n}, fmt.Sprintf("sensitive memories may be embedded by the local model; %s to be embedded now\n", render.Count(n, "is", "are")))
 	})
 }

@@ -20,59 +20,36 @@ type namespaceCmd struct {
 }
 
 type namespaceListCmd struct {
-	Prefix  string       `arg:"" optional:"" help:"Only names with this prefix."`
-	JSON    bool         `help:"Print each namespace as a line of JSON."`
-	Gateway gatewayFlags `embed:""`
+	Prefix string `arg:"" optional:"" help:"Only names with this prefix."`
+	JSON   bool   `help:"Print each namespace as a line of JSON."`
+	gatewayFlags
 }
 
 // Run lists page by page.
 func (c *namespaceListCmd) Run(ctx context.Context, env *Env) error {
-	size := int32(pageSize)
-	req := &triskelev1.ListNamespacesRequest{Prefix: c.Prefix, PageSize: &size}
-	for listed := false; ; {
-		var resp *triskelev1.ListNamespacesResponse
-		err := c.Gateway.call(ctx, func(ctx context.Context, s *session) (err error) {
-			resp, err = s.Memories.ListNamespaces(ctx, req)
-			return err
+	return c.with(ctx, func(s *session) error {
+		all := pages(func(token string) ([]*triskelev1.ListNamespacesResponse_Namespace, string, error) {
+			resp, err := s.Memories.ListNamespaces(ctx, &triskelev1.ListNamespacesRequest{Prefix: c.Prefix, PageSize: pageSize(0), PageToken: token})
+			return resp.GetNamespaces(), resp.GetNextPageToken(), err
 		})
-		if err != nil {
-			return err
-		}
-		for _, n := range resp.GetNamespaces() {
-			line := []byte(render.Plain(n.GetNamespace()) + "\n")
-			if c.JSON {
-				if line, err = render.JSONLine(n); err != nil {
-					return err
-				}
-			}
-			if err := env.print(string(line)); err != nil {
-				return err
-			}
-			listed = true
-		}
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			if !listed && !c.JSON {
-				return env.print("nothing found\n")
-			}
-			return nil
-		}
-	}
+		return showList(env, c.JSON, all, 0, nothingFound, func(n *triskelev1.ListNamespacesResponse_Namespace) string { return render.Plain(n.GetNamespace()) + "\n" })
+	})
 }
 
 type namespaceStatsCmd struct {
 	Name string `arg:"" optional:"" help:"Name of the namespace." default:"default" env:"TRISKELE_NAMESPACE"`
 	answerFlag
-	Gateway gatewayFlags `embed:""`
+	gatewayFlags
 }
 
 // Run shows the statistics.
 func (c *namespaceStatsCmd) Run(ctx context.Context, env *Env) error {
-	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: c.Name, Statistics: true})
 		if err != nil {
 			return err
 		}
-		return c.answer(env, resp, env.style().Namespace(resp))
+		return env.show(c.JSON, resp, env.style().Namespace(resp))
 	})
 }
 
@@ -80,17 +57,17 @@ type namespaceRenameCmd struct {
 	Name    string `arg:"" help:"Current name."`
 	NewName string `arg:"" help:"New name; no namespace may have it."`
 	answerFlag
-	Gateway gatewayFlags `embed:""`
+	gatewayFlags
 }
 
-// Run renames without a deadline, because a large namespace takes long.
+// Run renames. A large namespace may take longer than the default timeout.
 func (c *namespaceRenameCmd) Run(ctx context.Context, env *Env) error {
-	return c.Gateway.with(ctx, func(s *session) error {
+	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.RenameNamespace(ctx, &triskelev1.RenameNamespaceRequest{Namespace: c.Name, NewName: c.NewName})
 		if err != nil {
 			return err
 		}
-		return c.answer(env, resp, fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
+		return env.show(c.JSON, resp, fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
 	})
 }
 
@@ -98,22 +75,22 @@ type namespaceDeleteCmd struct {
 	Name string `arg:"" help:"Name of the namespace."`
 	Yes  bool   `short:"y" help:"Do not ask for the name again."`
 	answerFlag
-	Gateway gatewayFlags `embed:""`
+	gatewayFlags
 }
 
-// Run deletes without a deadline, once the name is confirmed.
+// Run deletes, once the name is confirmed.
 func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 	if !c.Yes {
 		if err := c.confirm(env); err != nil {
 			return err
 		}
 	}
-	return c.Gateway.with(ctx, func(s *session) error {
+	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.DeleteNamespace(ctx, &triskelev1.DeleteNamespaceRequest{Namespace: c.Name})
 		if err != nil {
 			return err
 		}
-		return c.answer(env, resp, fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
+		return env.show(c.JSON, resp, fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
 	})
 }
 

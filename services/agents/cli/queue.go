@@ -18,16 +18,13 @@ type queueCmd struct {
 
 // selectionFlags select tasks.
 type selectionFlags struct {
-	Index     string        `help:"Only this index." placeholder:"INDEX"`
-	Namespace string        `short:"n" help:"Only this namespace."`
-	Database  databaseFlags `embed:""`
+	Index     string `help:"Only this index." placeholder:"INDEX"`
+	Namespace string `short:"n" help:"Only this namespace."`
+	databaseFlags
 }
 
-// Validate implements kong's interface.
-func (f *selectionFlags) Validate() error { return f.Database.Validate() }
-
 func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(queue.Care) error) error {
-	return f.Database.existing(ctx, env, func(b backend.Backend) error { return fn(b.Queue()) })
+	return f.existing(ctx, env, func(b backend.Backend) error { return fn(b.Queue()) })
 }
 
 type queueListCmd struct {
@@ -42,7 +39,7 @@ func (c *queueListCmd) Validate() error {
 	if c.Limit < 1 {
 		return fmt.Errorf("--limit must be 1 or more")
 	}
-	return c.Database.Validate()
+	return c.databaseFlags.Validate()
 }
 
 // Run lists tasks without the content of their memories.
@@ -53,12 +50,7 @@ func (c *queueListCmd) Run(ctx context.Context, env *Env) error {
 			return err
 		}
 		if c.JSON {
-			for _, e := range entries {
-				if err := env.printLine(e); err != nil {
-					return err
-				}
-			}
-			return nil
+			return showLines(env, entries)
 		}
 		if len(entries) == 0 {
 			return env.print("nothing\n")
@@ -94,6 +86,6 @@ func (c *queueRetryCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return c.result(env, map[string]int64{"tried_again": n}, render.Count(n, "memory is", "memories are")+" tried again\n")
+		return env.show(c.JSON, map[string]int64{"tried_again": n}, render.Count(n, "memory is", "memories are")+" tried again\n")
 	})
 }

@@ -46,7 +46,7 @@ type recallCmd struct {
 	Explain      bool               `help:"Say why each memory is where it is, and how its score was computed."`
 	Trace        bool               `help:"Show where this call spent its time."`
 	JSON         bool               `help:"Print the server's answer as JSON."`
-	Gateway      gatewayFlags       `embed:""`
+	gatewayFlags
 }
 
 // leftOut is how many memories below the cut are counted and named.
@@ -130,7 +130,7 @@ func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+	return c.with(ctx, func(s *session) error {
 		var resp *triskelev1.RecallResponse
 		call := func(ctx context.Context) (_ []*triskelev1.Span, err error) {
 			resp, err = s.Recalls.Recall(ctx, c.request(query, env.Now()))
@@ -157,7 +157,7 @@ func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 			}
 		}
 		if c.JSON {
-			return env.printJSON(resp)
+			return env.show(true, resp, "")
 		}
 		style := env.style()
 		text := style.Recall(resp, render.RecallOptions{Explain: c.Explain})

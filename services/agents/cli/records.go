@@ -15,26 +15,35 @@ import (
 	"github.com/triskele/triskele/services/agents/internal/when"
 )
 
+// recordFlags are those of a command that makes a call about the memories of a namespace.
+type recordFlags struct {
+	answerFlag
+	namespaceFlag
+	gatewayFlags
+}
+
+// withIDs connects and calls fn with whole ids in place of beginnings.
+func (f recordFlags) withIDs(ctx context.Context, given []string, fn func(s *session, ids []string) error) error {
+	return f.with(ctx, func(s *session) error {
+		ids, err := s.whole(ctx, f.Namespace, given)
+		if err != nil {
+			return err
+		}
+		return fn(s, ids)
+	})
+}
+
 type getCmd struct {
 	IDs []string `arg:"" name:"id" help:"Ids of memories, or their beginnings."`
-	answerFlag
-	Namespace namespaceFlag `embed:""`
-	Gateway   gatewayFlags  `embed:""`
+	recordFlags
 }
 
 // Run prints the memories. A missing memory is an error after the others are printed.
 func (c *getCmd) Run(ctx context.Context, env *Env) error {
-	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
-		ids, err := s.whole(ctx, c.Namespace.Namespace, c.IDs...)
+	return c.withIDs(ctx, c.IDs, func(s *session, ids []string) error {
+		resp, err := s.Memories.Get(ctx, &triskelev1.GetRequest{Namespace: c.Namespace, Ids: ids})
 		if err != nil {
 			return err
-		}
-		resp, err := s.Memories.Get(ctx, &triskelev1.GetRequest{Namespace: c.Namespace.Namespace, Ids: ids})
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return env.printJSON(resp)
 		}
 		drawn := make([]string, len(resp.GetMemories()))
 		found := map[string]bool{}
@@ -42,12 +51,12 @@ func (c *getCmd) Run(ctx context.Context, env *Env) error {
 			drawn[i] = env.style().Memory(m)
 			found[m.GetId()] = true
 		}
-		if err := env.print(strings.Join(drawn, "\n")); err != nil {
+		if err := env.show(c.JSON, resp, strings.Join(drawn, "\n")); err != nil || c.JSON {
 			return err
 		}
 		for _, id := range ids {
 			if !found[strings.ToLower(id)] {
-				return fmt.Errorf("no memory %s in namespace %s", id, c.Namespace.Namespace)
+				return fmt.Errorf("no memory %s in namespace %s", id, c.Namespace)
 			}
 		}
 		return nil
@@ -64,13 +73,13 @@ var (
 
 // whole returns ids, each of which may be given by a beginning that one memory of the namespace has alone. It lists the namespace, if
 // there is such an id.
-func (s *session) whole(ctx context.Context, namespace string, ids ...string) ([]string, error) {
+func (s *session) whole(ctx context.Context, namespace string, ids []string) ([]string, error) {
 	if !slices.ContainsFunc(ids, func(id string) bool { return !wholeID.MatchString(id) && len(id) >= shortest && partID.MatchString(id) }) {
 		return ids, nil
 	}
 	found := make([]string, len(ids))
-	size := int32(pageSize)
-	for m, err := range s.List(ctx, &triskelev1.ListRequest{Namespace: namespace, Filter: &triskelev1.Filter{IncludeSuperseded: true}, PageSize: &size}) {
+	all := &triskelev1.ListRequest{Namespace: namespace, Filter: &triskelev1.Filter{IncludeSuperseded: true}, PageSize: pageSize(0)}
+	for m, err := range s.List(ctx, all) {
 		if err != nil {
 			return nil, err
 		}
@@ -95,73 +104,38 @@ func (s *session) whole(ctx context.Context, namespace string, ids ...string) ([
 	return found, nil
 }
 
-// pageSize bounds the memories of one call.
-const pageSize = 500
+// nothingFound stands for an empty list.
+const nothingFound = "nothing found\n"
 
 type listCmd struct {
-	Limit     int           `help:"Maximum number of memories; 0 lists all." default:"20"`
-	Filter    filterFlags   `embed:""`
-	JSON      bool          `help:"Print each memory as a line of JSON."`
-	Namespace namespaceFlag `embed:""`
-	Gateway   gatewayFlags  `embed:""`
+	Limit  int         `help:"Maximum number of memories; 0 lists all." default:"20"`
+	Filter filterFlags `embed:""`
+	JSON   bool        `help:"Print each memory as a line of JSON."`
+	namespaceFlag
+	gatewayFlags
 }
 
-// Run lists page by page with a timeout each.
+// Run lists page by page.
 func (c *listCmd) Run(ctx context.Context, env *Env) error {
-	size := int32(pageSize)
-	if c.Limit > 0 {
-		size = int32(min(c.Limit, pageSize))
-	}
-	return c.Gateway.with(ctx, func(s *session) error {
-		listed := 0
-		for m, err := range s.List(ctx, &triskelev1.ListRequest{Namespace: c.Namespace.Namespace, Filter: c.Filter.filter(env.Now()), PageSize: &size}) {
-			if err != nil {
-				return err
-			}
-			if err := c.show(env, m); err != nil {
-				return err
-			}
-			if listed++; listed == c.Limit {
-				break
-			}
-		}
-		if listed == 0 && !c.JSON {
-			return env.print("nothing found\n")
-		}
-		return nil
+	return c.with(ctx, func(s *session) error {
+		all := s.List(ctx, &triskelev1.ListRequest{Namespace: c.Namespace, Filter: c.Filter.filter(env.Now()), PageSize: pageSize(c.Limit)})
+		return showList(env, c.JSON, all, c.Limit, nothingFound, env.style().Line)
 	})
-}
-
-func (c *listCmd) show(env *Env, m *triskelev1.Memory) error {
-	if !c.JSON {
-		return env.print(env.style().List([]*triskelev1.Memory{m}))
-	}
-	line, err := render.JSONLine(m)
-	if err != nil {
-		return err
-	}
-	return env.print(string(line))
 }
 
 type forgetCmd struct {
 	IDs []string `arg:"" name:"id" help:"Ids of memories, or their beginnings."`
-	answerFlag
-	Namespace namespaceFlag `embed:""`
-	Gateway   gatewayFlags  `embed:""`
+	recordFlags
 }
 
 // Run removes the memories and prints their number.
 func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
-	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
-		ids, err := s.whole(ctx, c.Namespace.Namespace, c.IDs...)
+	return c.withIDs(ctx, c.IDs, func(s *session, ids []string) error {
+		resp, err := s.Memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: c.Namespace, Ids: ids})
 		if err != nil {
 			return err
 		}
-		resp, err := s.Memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: c.Namespace.Namespace, Ids: ids})
-		if err != nil {
-			return err
-		}
-		return c.answer(env, resp, "forgot "+render.Count(resp.GetForgotten(), "memory", "memories")+"\n")
+		return env.show(c.JSON, resp, "forgot "+render.Count(resp.GetForgotten(), "memory", "memories")+"\n")
 	})
 }
 
@@ -169,9 +143,7 @@ type supersedeCmd struct {
 	ID     string      `arg:"" name:"id" help:"Id of the memory to replace, or its beginning."`
 	Text   string      `arg:"" help:"The text that replaces it, or - to read it from standard input."`
 	Memory memoryFlags `embed:""`
-	answerFlag
-	Namespace namespaceFlag `embed:""`
-	Gateway   gatewayFlags  `embed:""`
+	recordFlags
 }
 
 // Run stores the replacement.
@@ -180,18 +152,14 @@ func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
-		ids, err := s.whole(ctx, c.Namespace.Namespace, c.ID)
-		if err != nil {
-			return err
-		}
+	return c.withIDs(ctx, []string{c.ID}, func(s *session, ids []string) error {
 		resp, err := s.Memories.Supersede(ctx, &triskelev1.SupersedeRequest{
-			Id: ids[0], Replacement: c.Memory.memory(c.Namespace.Namespace, text, env.Now()),
+			Id: ids[0], Replacement: c.Memory.memory(c.Namespace, text, env.Now()),
 		})
 		if err != nil {
 			return err
 		}
-		return c.answer(env, resp, fmt.Sprintf("remembered %s, which supersedes %s\n", resp.GetMemory().GetId(), resp.GetSuperseded().GetId()))
+		return env.show(c.JSON, resp, fmt.Sprintf("remembered %s, which supersedes %s\n", resp.GetMemory().GetId(), resp.GetSuperseded().GetId()))
 	})
 }
 
@@ -210,9 +178,7 @@ type updateCmd struct {
 	Expires    when.Moment `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
 	Clear      []string    `help:"Empty these fields: title, tags, category, expanded_keywords, metadata, source, occurred_at, expires_at, thread, position." enum:"title,tags,category,expanded_keywords,metadata,source,occurred_at,expires_at,thread,position" placeholder:"FIELD"`
 	Revision   int64       `help:"Change nothing unless the memory still has this revision."`
-	answerFlag
-	Namespace namespaceFlag `embed:""`
-	Gateway   gatewayFlags  `embed:""`
+	recordFlags
 }
 
 // Run changes the given fields.
@@ -229,18 +195,14 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 		m.ExpiresAt = timestamppb.New(c.Expires.Ahead(env.Now()))
 	}
 	paths := append(c.set(), c.Clear...)
-	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
-		ids, err := s.whole(ctx, c.Namespace.Namespace, c.ID)
-		if err != nil {
-			return err
-		}
+	return c.withIDs(ctx, []string{c.ID}, func(s *session, ids []string) error {
 		resp, err := s.Memories.Update(ctx, &triskelev1.UpdateRequest{
-			Namespace: c.Namespace.Namespace, Id: ids[0], Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: c.Revision,
+			Namespace: c.Namespace, Id: ids[0], Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: c.Revision,
 		})
 		if err != nil {
 			return err
 		}
-		return c.answer(env, resp, fmt.Sprintf("updated %s, now revision %d\n", resp.GetMemory().GetId(), resp.GetMemory().GetRevision()))
+		return env.show(c.JSON, resp, fmt.Sprintf("updated %s, now revision %d\n", resp.GetMemory().GetId(), resp.GetMemory().GetRevision()))
 	})
 }
 

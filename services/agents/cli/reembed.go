@@ -12,9 +12,9 @@ import (
 
 type reembedCmd struct {
 	jsonFlag
-	MaxRate  int           `help:"Maximum memories to embed per second, to limit the load on the model and the database." placeholder:"N"`
-	Embedder open.Flags    `embed:"" group:"Embedder:"`
-	Database databaseFlags `embed:""`
+	MaxRate  int        `help:"Maximum memories to embed per second, to limit the load on the model and the database." placeholder:"N"`
+	Embedder open.Flags `embed:"" group:"Embedder:"`
+	databaseFlags
 }
 
 // Help is shown below the flags.
@@ -29,7 +29,7 @@ func (c *reembedCmd) Validate() error {
 	if c.MaxRate < 0 {
 		return fmt.Errorf("--max-rate must be at least 0")
 	}
-	return nil
+	return c.databaseFlags.Validate()
 }
 
 // Run changes the model.
@@ -38,25 +38,23 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	return c.Database.models(ctx, env, func(models *dense.Models) error {
+	return c.models(ctx, env, func(models *dense.Models) error {
 		report, finish := counted(env, "embedding")
 		done, err := models.Reembed(ctx, embedder, c.MaxRate, report)
 		finish()
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printValue(map[string]any{"model": done.Active.String(), "switched": done.Switched, "embedded": done.Embedded, "queued": done.Queued})
-		}
 		memories := render.Count(done.Embedded, "memory", "memories")
-		if !done.Switched {
-			return env.print(fmt.Sprintf("%s is the active model; embedded %s that had no current vector\n", done.Active, memories))
+		text := fmt.Sprintf("%s is the active model; embedded %s that had no current vector\n", done.Active, memories)
+		if done.Switched {
+			text = fmt.Sprintf("embedded %s; %s is the active model now\n", memories, done.Active)
+			if done.Queued > 0 {
+				text += fmt.Sprintf("%s left to the dense index's worker: written meanwhile, or without a vector\n", render.Count(done.Queued, "memory", "memories"))
+			}
+			text += `Restart what serves this database ("triskele up", densed) with the same --embedder, then remove the old vectors with "triskele models prune".` + "\n"
 		}
-		text := fmt.Sprintf("embedded %s; %s is the active model now\n", memories, done.Active)
-		if done.Queued > 0 {
-			text += fmt.Sprintf("%s left to the dense index's worker: written meanwhile, or without a vector\n", render.Count(done.Queued, "memory", "memories"))
-		}
-		return env.print(text + `Restart what serves this database ("triskele up", densed) with the same --embedder, then remove the old vectors with "triskele models prune".` + "\n")
+		return env.show(c.JSON, map[string]any{"model": done.Active.String(), "switched": done.Switched, "embedded": done.Embedded, "queued": done.Queued}, text)
 	})
 }
 

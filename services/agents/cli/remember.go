@@ -62,9 +62,7 @@ func (e *Env) text(argument string) (string, error) {
 type rememberCmd struct {
 	Text   string      `arg:"" help:"The text to remember, or - to read it from standard input."`
 	Memory memoryFlags `embed:""`
-	answerFlag
-	Namespace namespaceFlag `embed:""`
-	Gateway   gatewayFlags  `embed:""`
+	recordFlags
 }
 
 // Run stores the memory and prints its id.
@@ -73,17 +71,15 @@ func (c *rememberCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
-		resp, err := s.Memories.Remember(ctx, &triskelev1.RememberRequest{Memory: c.Memory.memory(c.Namespace.Namespace, text, env.Now())})
+	return c.with(ctx, func(s *session) error {
+		resp, err := s.Memories.Remember(ctx, &triskelev1.RememberRequest{Memory: c.Memory.memory(c.Namespace, text, env.Now())})
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
+		said := "remembered "
 		if !resp.GetStored() {
-			return env.print("remembered before as " + resp.GetMemory().GetId() + "\n")
+			said = "remembered before as "
 		}
-		return env.print("remembered " + resp.GetMemory().GetId() + "\n")
+		return env.show(c.JSON, resp, said+resp.GetMemory().GetId()+"\n")
 	})
 }

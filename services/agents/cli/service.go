@@ -76,7 +76,7 @@ func (c *serviceStatusCmd) Run(ctx context.Context, env *Env) error {
 	case installed:
 		text = "installed, but does not run\n"
 	}
-	return c.result(env, map[string]bool{"installed": installed, "running": running}, text)
+	return env.show(c.JSON, map[string]bool{"installed": installed, "running": running}, text)
 }
 
 type serviceUninstallCmd struct{}

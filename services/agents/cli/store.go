@@ -19,11 +19,11 @@ import (
 
 // storeFlags select a gateway or, without one, a database.
 type storeFlags struct {
-	Address  string        `help:"Address of a gateway to ask. Without it the command opens the database itself, which may be in use by other programs." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway, instead of the database:"`
-	Bearer   auth.Bearer   `embed:"" group:"Gateway, instead of the database:"`
-	TLS      auth.TLS      `embed:"" group:"Gateway, instead of the database:"`
-	Database databaseFlags `embed:""`
-	Embedder open.Flags    `embed:"" group:"Embedder:"`
+	Address string      `help:"Address of a gateway to ask. Without it the command opens the database itself, which may be in use by other programs." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway, instead of the database:"`
+	Bearer  auth.Bearer `embed:"" group:"Gateway, instead of the database:"`
+	TLS     auth.TLS    `embed:"" group:"Gateway, instead of the database:"`
+	databaseFlags
+	Embedder open.Flags `embed:"" group:"Embedder:"`
 }
 
 // open connects to the named gateway, or starts a system in this process. With askOnly it changes nothing in
@@ -40,7 +40,7 @@ func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Proce
 		}
 		return c.Conn(), c.Close, nil
 	}
-	t, err := f.Database.target(env)
+	t, err := f.target(env)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 type syncCmd struct {
-	Folder    string       `arg:"" help:"Folder of notes in Markdown."`
-	Watch     bool         `help:"Go on, and import again whenever notes change, until interrupted."`
-	Namespace string       `short:"n" help:"Namespace of the notes." default:"default" env:"TRISKELE_NAMESPACE"`
-	JSON      bool         `help:"Print reports as JSON."`
-	Gateway   gatewayFlags `embed:""`
+	Folder    string `arg:"" help:"Folder of notes in Markdown."`
+	Watch     bool   `help:"Go on, and import again whenever notes change, until interrupted."`
+	Namespace string `short:"n" help:"Namespace of the notes." default:"default" env:"TRISKELE_NAMESPACE"`
+	JSON      bool   `help:"Print reports as JSON."`
+	gatewayFlags
 }
 
 // Help is shown below the flags.
@@ -30,7 +30,7 @@ func (c *syncCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	source := &importCmd{File: root, From: "markdown", Namespace: c.Namespace, JSON: c.JSON, Gateway: c.Gateway}
+	source := &importCmd{File: root, From: "markdown", Namespace: c.Namespace, JSON: c.JSON, gatewayFlags: c.gatewayFlags}
 	if !c.Watch {
 		return source.Run(ctx, env)
 	}

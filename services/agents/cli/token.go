@@ -54,10 +54,10 @@ func (c *tokenCreateCmd) Run(env *Env) error {
 		return err
 	}
 	if c.JSON {
-		return env.printValue(struct {
+		return env.show(true, struct {
 			Secret string `json:"token"`
 			auth.Token
-		}{secret, kept})
+		}{secret, kept}, "")
 	}
 	_, _ = fmt.Fprintf(env.Err, "token %s for %s; its hash is kept in %s. It is not shown again:\n", kept.ID, render.Plain(kept.Name), c.File.Tokens)
 	return env.print(secret + "\n")
@@ -74,22 +74,16 @@ func (c *tokenListCmd) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
+	if c.JSON {
+		return showLines(env, tokens)
+	}
 	table := render.Table{Columns: []render.Column{{Name: "id"}, {Name: "state"}, {Name: "name", Gives: true}, {Name: "namespaces", Gives: true}, {Name: "scopes", Gives: true}, {Name: "expires"}}}
 	for _, t := range tokens {
-		if c.JSON {
-			if err := env.printLine(t); err != nil {
-				return err
-			}
-			continue
-		}
 		expires := "never"
 		if !t.Expires.IsZero() {
 			expires = t.Expires.Format(time.DateTime)
 		}
 		table.Add(t.ID, t.State(env.Now()), t.Name, strings.Join(t.Namespaces, ","), joined(t.Scopes), expires)
-	}
-	if c.JSON {
-		return nil
 	}
 	return env.print(env.style().Table(table))
 }
@@ -128,8 +122,5 @@ func (c *tokenRevokeCmd) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return env.printValue(revoked)
-	}
-	return env.print(fmt.Sprintf("token %s (%s) is revoked; gateways notice within their --tls-reload, ten seconds by default\n", c.ID, render.Plain(revoked.Name)))
+	return env.show(c.JSON, revoked, fmt.Sprintf("token %s (%s) is revoked; gateways notice within their --tls-reload, ten seconds by default\n", c.ID, render.Plain(revoked.Name)))
 }

@@ -54,7 +54,7 @@ func (c *topCmd) Run(ctx context.Context, env *Env) error {
 		return fmt.Errorf("%w; name a gateway's admin port with --admin", err)
 	}
 	if c.Once || c.JSON || !style.Terminal {
-		return c.result(env, first, style.Top(first))
+		return env.show(c.JSON, first, style.Top(first))
 	}
 	_, err = tea.NewProgram(screen{ctx: ctx, top: c, now: env.Now, style: style, frame: first}, tea.WithContext(ctx), tea.WithInput(env.In), tea.WithOutput(env.Out)).Run()
 	if errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil {

@@ -27,10 +27,10 @@ import (
 )
 
 type upCmd struct {
-	Listener    auth.Listener        `embed:"" group:"Address and callers:"`
-	Access      auth.Access          `embed:"" group:"Address and callers:"`
-	Web         web.Flags            `embed:"" group:"Address and callers:"`
-	Database    databaseFlags        `embed:""`
+	Listener auth.Listener `embed:"" group:"Address and callers:"`
+	Access   auth.Access   `embed:"" group:"Address and callers:"`
+	Web      web.Flags     `embed:"" group:"Address and callers:"`
+	databaseFlags
 	Embedder    open.Flags           `embed:"" group:"Embedder:"`
 	Graph       graph.Flags          `embed:"" group:"Graph leg:"`
 	Lexical     lexical.Flags        `embed:"" group:"Lexical leg:"`
@@ -51,7 +51,7 @@ type upCmd struct {
 
 // Run serves until ctx ends.
 func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
-	t, err := c.Database.target(env)
+	t, err := c.target(env)
 	if err != nil {
 		return err
 	}

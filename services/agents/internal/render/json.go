@@ -22,16 +22,3 @@ func JSONLine(m proto.Message) ([]byte, error) {
 	b.WriteByte('\n')
 	return b.Bytes(), nil
 }
-
-// JSON is JSONLine with indentation.
-func JSON(m proto.Message) ([]byte, error) {
-	line, err := JSONLine(m)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, line, "", "  "); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}

@@ -64,24 +64,21 @@ func (s Style) Memory(m *triskelev1.Memory) string {
 	return b.String()
 }
 
-// List draws memories, with a line or two of text each.
-func (s Style) List(memories []*triskelev1.Memory) string {
-	var b strings.Builder
-	for _, m := range memories {
-		marks := []string{m.GetCreatedAt().AsTime().Format("2006-01-02"), m.GetId()}
-		if m.GetCategory() != "" {
-			marks = append(marks, Plain(m.GetCategory()))
-		}
-		if m.GetSupersededBy() != "" {
-			marks = append(marks, "superseded")
-		}
-		if m.GetSensitive() {
-			marks = append(marks, "sensitive")
-		}
-		b.WriteString(s.Dim(strings.Join(marks, "  ")) + "\n")
-		for _, line := range wrap(headline(m), s.width()-2, snippetLines) {
-			b.WriteString("  " + line + "\n")
-		}
+// Line draws a memory with a line or two of its text.
+func (s Style) Line(m *triskelev1.Memory) string {
+	marks := []string{m.GetCreatedAt().AsTime().Format("2006-01-02"), m.GetId()}
+	if m.GetCategory() != "" {
+		marks = append(marks, Plain(m.GetCategory()))
 	}
-	return b.String()
+	if m.GetSupersededBy() != "" {
+		marks = append(marks, "superseded")
+	}
+	if m.GetSensitive() {
+		marks = append(marks, "sensitive")
+	}
+	text := s.Dim(strings.Join(marks, "  ")) + "\n"
+	for _, line := range wrap(headline(m), s.width()-2, snippetLines) {
+		text += "  " + line + "\n"
+	}
+	return text
 }

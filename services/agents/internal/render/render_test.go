@@ -204,7 +204,7 @@ func TestMemory(t *testing.T) {
 		SupersededBy: "0195942f-0000-7000-8000-000000000002",
 	}
 	golden(t, "memory.golden", render.Style{}.Memory(m))
-	golden(t, "list.golden", render.Style{}.List([]*triskelev1.Memory{m}))
+	golden(t, "list.golden", render.Style{}.Line(m))
 }
 
 func TestNamespace(t *testing.T) {
@@ -229,7 +229,7 @@ func FuzzWidth(f *testing.F) {
 	f.Add("", "\x1b[2J\u202e\t\n ", 80)
 	f.Fuzz(func(t *testing.T, title, content string, width int) {
 		width = max(40, min(width, 140))
-		text := render.Style{Width: width}.List([]*triskelev1.Memory{{Title: title, Content: content, CreatedAt: timestamppb.New(day)}})
+		text := render.Style{Width: width}.Line(&triskelev1.Memory{Title: title, Content: content, CreatedAt: timestamppb.New(day)})
 		for line := range strings.Lines(text) {
 			if line = strings.TrimSuffix(line, "\n"); uniseg.StringWidth(line) > width {
 				t.Errorf("%d columns: %q", uniseg.StringWidth(line), line)

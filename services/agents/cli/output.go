@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+// answerFlag is for commands that print the answer to one call.
+type answerFlag struct {
+	JSON bool `help:"Print the server's answer as JSON."`
+}
+
+// jsonFlag is for commands that print a result.
+type jsonFlag struct {
+	JSON bool `help:"Print the result as JSON."`
+}
+
+// print writes rendered text to standard output.
+func (e *Env) print(text string) error {
+	_, err := io.WriteString(e.Out, text)
+	return err
+}
+
+// show prints a value as indented JSON if the user asked for that, else as text.
+func (e *Env) show(asJSON bool, value any, text string) error {
+	if asJSON {
+		return e.encode(value, "  ")
+	}
+	return e.print(text)
+}
+
+// showLine prints a value as a line of JSON if the user asked for that, else as text.
+func (e *Env) showLine(asJSON bool, value any, text string) error {
+	if asJSON {
+		return e.encode(value, "")
+	}
+	return e.print(text)
+}
+
+func (e *Env) encode(value any, indent string) error {
+	if m, ok := value.(proto.Message); ok {
+		value = apiMessage{m}
+	}
+	encoder := json.NewEncoder(e.Out)
+	encoder.SetIndent("", indent)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// apiMessage is a message of the API as JSON, with the field names of the .proto files.
+type apiMessage struct{ proto.Message }
+
+// MarshalJSON implements json.Marshaler.
+func (m apiMessage) MarshalJSON() ([]byte, error) { return render.JSONLine(m.Message) }
+
+// showLines prints items as lines of JSON.
+func showLines[T any](env *Env, items []T) error {
+	for _, item := range items {
+		if err := env.showLine(true, item, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showList prints items as they come, up to a limit of more than 0: as lines of JSON, or as draw returns them. Without items it
+// prints the text none.
+func showList[T any](env *Env, asJSON bool, items iter.Seq2[T, error], limit int, none string, draw func(T) string) error {
+	listed := 0
+	for item, err := range items {
+		if err != nil {
+			return err
+		}
+		if err := env.showLine(asJSON, item, draw(item)); err != nil {
+			return err
+		}
+		if listed++; listed == limit {
+			break
+		}
+	}
+	if listed == 0 && !asJSON {
+		return env.print(none)
+	}
+	return nil
+}
+
+// pages returns the items of all pages that read returns, each by the token that the page before it gave.
+func pages[T any](read func(token string) (items []T, next string, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for token, more := "", true; more; more = token != "" {
+			items, next, err := read(token)
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			token = next
+		}
+	}
+}
+
+// pageSize returns how many items a call asks for, to print up to limit of them. Limit 0 means all.
+func pageSize(limit int) *int32 {
+	size := int32(mostPaged)
+	if limit > 0 {
+		size = int32(min(limit, mostPaged))
+	}
+	return &size
+}
+
+// mostPaged bounds the items of one call.
+const mostPaged = 500
