@@ -1,14 +1,16 @@
 package importer
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
+	"net/url"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	_ "modernc.org/sqlite" // the driver
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -25,9 +28,11 @@ const rowIDs = "https://github.com/triskele/triskele/importer/claude-memory-mcp/
 // ClaudeMemory reads the memories of claude-memory-mcp from its PostgreSQL or SQLite database. It does not write to it. The
 // table needs a column content. Other columns may be missing, and then have defaults. A memory's id follows from the row's id
 // and time of creation, so that a later import updates it.
+//
+// Columns have different types from one version to another. So all values are read as text, in which both databases can cast them.
 type ClaudeMemory struct {
 	db        *sql.DB
-	dialect   dialect
+	find      string // the statement that returns the quoted name of a table
 	namespace string
 	table     string            // the table's name, quoted for statements
 	name      string            // the table's name as the user gave it
@@ -42,6 +47,12 @@ type ClaudeMemory struct {
 
 var _ Source = (*ClaudeMemory)(nil)
 
+// Statements that return the quoted name of the table $1, or NULL if there is none.
+const (
+	findPostgres = "SELECT to_regclass($1)::text"
+	findSQLite   = `SELECT (SELECT '"' || replace(name, '"', '""') || '"' FROM pragma_table_list WHERE name = $1 COLLATE NOCASE)`
+)
+
 // imported are the columns that make up a memory, with the default for a missing column.
 var imported = []struct{ column, without string }{
 	{"content", ""}, {"id", "keys from the contents"}, {"category", "none"}, {"tags", "none"}, {"expanded_keywords", "none"},
@@ -54,7 +65,7 @@ var consulted = []string{"user_id", "deleted_at", "vault_path", "encrypted_conte
 // OpenClaudeMemory opens a PostgreSQL URL or the path of a SQLite file. user selects the memories of one user, and is required
 // if there are several. Close the source when done.
 func OpenClaudeMemory(ctx context.Context, location, table, user, namespace string) (_ *ClaudeMemory, err error) {
-	s := &ClaudeMemory{namespace: namespace, name: table, user: user}
+	s := &ClaudeMemory{find: findSQLite, namespace: namespace, name: table, user: user}
 	if strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://") {
 		config, err := pgx.ParseConfig(location)
 		if err != nil {
@@ -63,14 +74,10 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 		if config.RuntimeParams == nil {
 			config.RuntimeParams = map[string]string{}
 		}
-		config.RuntimeParams["default_transaction_read_only"] = "on"
-		config.RuntimeParams["timezone"] = "UTC"
-		s.dialect, s.db = postgresDialect{}, stdlib.OpenDB(*config)
-	} else {
-		s.dialect = sqliteDialect{}
-		if s.db, err = openSQLite(location); err != nil {
-			return nil, err
-		}
+		maps.Copy(config.RuntimeParams, map[string]string{"default_transaction_read_only": "on", "timezone": "UTC", "datestyle": "ISO"})
+		s.find, s.db = findPostgres, stdlib.OpenDB(*config)
+	} else if s.db, err = openSQLite(location); err != nil {
+		return nil, err
 	}
 	s.db.SetMaxOpenConns(1)
 	if err := s.inspect(ctx); err != nil {
@@ -79,34 +86,60 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 	return s, nil
 }
 
+// openSQLite opens the database of another program, to read only.
+func openSQLite(location string) (*sql.DB, error) {
+	path, err := filepath.Abs(location)
+	if err != nil {
+		return nil, err
+	}
+	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(5000)"}
+	return sql.Open("sqlite", dsn.String())
+}
+
 // Close closes the database.
 func (s *ClaudeMemory) Close() error { return s.db.Close() }
 
+// scan calls fn with each row of a query.
+func scan(ctx context.Context, db *sql.DB, fn func(*sql.Rows) error, statement string, args ...any) error {
+	rows, err := db.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := fn(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// named returns the quoted name of a table, or "" if there is none.
+func (s *ClaudeMemory) named(ctx context.Context, table string) (string, error) {
+	var quoted sql.NullString
+	err := s.db.QueryRowContext(ctx, s.find, table).Scan(&quoted)
+	return quoted.String, err
+}
+
 // inspect reads the table's columns, the number of rows and the range of importance.
-func (s *ClaudeMemory) inspect(ctx context.Context) error {
-	var found []column
-	var err error
-	if s.table, found, err = s.dialect.columns(ctx, s.db, s.name); err != nil {
+func (s *ClaudeMemory) inspect(ctx context.Context) (err error) {
+	if s.table, err = s.named(ctx, s.name); err != nil {
 		return fmt.Errorf("look for the table %s: %w", s.name, err)
 	}
-	if len(found) == 0 {
+	if s.table == "" {
 		return fmt.Errorf("there is no table %s", s.name)
 	}
-	s.columns = map[string]string{}
-	for _, c := range found {
-		if slices.Contains(consulted, c.name) || slices.ContainsFunc(imported, func(i struct{ column, without string }) bool { return i.column == c.name }) {
-			s.columns[c.name] = c.kind
-		} else {
-			s.ignored = append(s.ignored, c.name)
-		}
+	if err := s.findColumns(ctx); err != nil {
+		return err
 	}
 	if !s.has("content") {
 		return fmt.Errorf("the table %s has no column content", s.name)
 	}
-	if _, found, err = s.dialect.columns(ctx, s.db, "memory_links"); err != nil {
+	links, err := s.named(ctx, "memory_links")
+	if err != nil {
 		return err
 	}
-	s.links = len(found) > 0 && s.has("id") && s.name == "memories"
+	s.links = links != "" && s.has("id") && s.name == "memories"
 	if s.has("user_id") {
 		if err := s.checkUser(ctx); err != nil {
 			return err
@@ -121,19 +154,45 @@ func (s *ClaudeMemory) inspect(ctx context.Context) error {
 	if err := s.db.QueryRowContext(ctx, "SELECT count(*), "+largest+" FROM "+s.table+" m"+where, args...).Scan(&s.total, &importance); err != nil {
 		return err
 	}
-	s.whole = importance.Float64 > 1 || strings.Contains(strings.ToLower(s.columns["importance"]), "int")
+	s.whole = importance.Float64 > 1 || strings.Contains(s.columns["importance"], "int")
 	if s.has("deleted_at") {
 		return s.db.QueryRowContext(ctx, "SELECT count(*) FROM "+s.table+" WHERE deleted_at IS NOT NULL").Scan(&s.deleted)
 	}
 	return nil
 }
 
+// findColumns reads the columns of the table.
+func (s *ClaudeMemory) findColumns(ctx context.Context) error {
+	rows, err := s.db.QueryContext(ctx, "SELECT * FROM "+s.table+" LIMIT 0")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	types, err := rows.ColumnTypes()
+	s.columns = map[string]string{}
+	for _, c := range types {
+		known := slices.Contains(consulted, c.Name())
+		for _, i := range imported {
+			known = known || i.column == c.Name()
+		}
+		if known {
+			s.columns[c.Name()] = strings.ToLower(c.DatabaseTypeName())
+		} else {
+			s.ignored = append(s.ignored, c.Name())
+		}
+	}
+	return cmp.Or(err, rows.Err())
+}
+
 func (s *ClaudeMemory) has(column string) bool { _, ok := s.columns[column]; return ok }
 
 // checkUser returns an error if the memories of several users would go into one namespace.
 func (s *ClaudeMemory) checkUser(ctx context.Context) error {
-	users, err := scanRows(ctx, s.db, func(user *string) []any { return []any{user} },
-		"SELECT DISTINCT user_id FROM "+s.table+" WHERE user_id IS NOT NULL ORDER BY user_id")
+	var users []string
+	err := scan(ctx, s.db, func(rows *sql.Rows) error {
+		users = append(users, "")
+		return rows.Scan(&users[len(users)-1])
+	}, "SELECT DISTINCT user_id FROM "+s.table+" WHERE user_id IS NOT NULL ORDER BY user_id")
 	switch {
 	case err != nil:
 		return err
@@ -190,118 +249,133 @@ func (s *ClaudeMemory) Findings() []string {
 // Total implements Source, in rows.
 func (s *ClaudeMemory) Total() int64 { return s.total }
 
-// Items implements Source, in the order of the rows' ids.
-func (s *ClaudeMemory) Items(ctx context.Context) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		fields := map[string]string{}
-		for name := range s.columns {
-			fields[name] = "m." + name
-		}
-		delete(fields, "user_id") // this and the next are in the condition
-		delete(fields, "deleted_at")
-		if s.has("encrypted_content") {
-			fields["encrypted_content"] = "m.encrypted_content IS NOT NULL"
-		}
-		where, args := s.where()
-		order := "m.id"
-		if !s.has("id") {
-			order = "1"
-		}
-		rows, err := s.db.QueryContext(ctx, "SELECT "+s.dialect.row(fields, s.links)+" FROM "+s.table+" m"+where+" ORDER BY "+order, args...)
-		if err != nil {
-			yield(Item{}, err)
-			return
-		}
-		defer func() { _ = rows.Close() }()
-		keys, last := occurrences{}, ""
-		for n := int64(1); rows.Next(); n++ {
-			var text []byte
-			if err := rows.Scan(&text); err != nil {
-				yield(Item{}, fmt.Errorf("%s, row %d: %w", s.name, n, err))
-				return
-			}
-			item, err := s.item(text, n, keys, &last)
-			if err != nil {
-				yield(Item{}, err)
-				return
-			}
-			item.Done = n
-			if !yield(item, nil) {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(Item{}, err)
+// Read implements Source, in the order of the rows' ids.
+func (s *ClaudeMemory) Read(ctx context.Context, take func(Item) error) error {
+	links, err := s.readLinks(ctx)
+	if err != nil {
+		return err
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(s.columns)), func(name string) bool {
+		return name == "content" || name == "user_id" || name == "deleted_at" // the last two are in the condition
+	})
+	fields := []string{"m.content"}
+	for _, name := range names {
+		if name == "encrypted_content" {
+			fields = append(fields, "CASE WHEN m.encrypted_content IS NOT NULL THEN 'yes' END")
+		} else {
+			fields = append(fields, asText("m."+name))
 		}
 	}
+	order := "m.id"
+	if !s.has("id") {
+		order = "1"
+	}
+	where, args := s.where()
+	keys, last, n := occurrences{}, "", int64(0)
+	var content any
+	values := make([]sql.NullString, len(names))
+	into := []any{&content}
+	for i := range values {
+		into = append(into, &values[i])
+	}
+	return scan(ctx, s.db, func(rows *sql.Rows) error {
+		n++
+		if err := rows.Scan(into...); err != nil {
+			return fmt.Errorf("%s, row %d: %w", s.name, n, err)
+		}
+		r := row{position: fmt.Sprintf("%s row %d", s.name, n), content: content, values: map[string]string{}}
+		for i, name := range names {
+			r.values[name] = values[i].String
+		}
+		item, err := s.item(r, links, keys)
+		if err != nil {
+			return err
+		}
+		if id := item.Memory.GetId(); id != "" { // a table without a primary key may repeat an id
+			if id == last {
+				item = skip(item.Position, "id twice", "the row before has the same id and time of creation")
+			}
+			last = id
+		}
+		item.Done = n
+		return take(item)
+	}, "SELECT "+strings.Join(fields, ", ")+" FROM "+s.table+" m"+where+" ORDER BY "+order, args...)
 }
 
-// row is a row as JSON. Most values may have several types, which follow from their column's type.
-type row struct {
-	ID         json.RawMessage `json:"id"`
-	Content    any             `json:"content"`
-	Category   any             `json:"category"`
-	Tags       any             `json:"tags"`
-	Keywords   any             `json:"expanded_keywords"`
-	Importance any             `json:"importance"`
-	Sensitive  any             `json:"is_sensitive"`
-	Created    any             `json:"created_at"`
-	Updated    any             `json:"updated_at"`
-	Vault      any             `json:"vault_path"`
-	Encrypted  any             `json:"encrypted_content"`
-	Links      []rowLink       `json:"links"`
-}
+func asText(column string) string { return "CAST(" + column + " AS text)" }
 
 // rowLink is a link to another row.
-type rowLink struct {
-	ID       json.RawMessage `json:"id"`
-	Created  any             `json:"created_at"`
-	Relation string          `json:"relation"`
+type rowLink struct{ id, created, relation sql.NullString }
+
+// readLinks returns the links between rows, by the id of the row that has them.
+func (s *ClaudeMemory) readLinks(ctx context.Context) (map[string][]rowLink, error) {
+	if !s.links {
+		return nil, nil
+	}
+	created := "NULL"
+	if s.has("created_at") {
+		created = asText("d.created_at")
+	}
+	links := map[string][]rowLink{}
+	err := scan(ctx, s.db, func(rows *sql.Rows) error {
+		var from sql.NullString
+		var l rowLink
+		err := rows.Scan(&from, &l.id, &l.created, &l.relation)
+		links[from.String] = append(links[from.String], l)
+		return err
+	}, "SELECT "+asText("l.src_id")+", "+asText("d.id")+", "+created+", l.link_type FROM memory_links l JOIN memories d ON d.id = l.dst_id ORDER BY l.id")
+	return links, err
 }
 
-// item converts a row. last is the id of the memory from the row before.
-func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences, last *string) (Item, error) {
-	position := fmt.Sprintf("%s row %d", s.name, number)
-	var r row
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&r); err != nil {
-		return skip(position, "row not understood", "a value has an unexpected type"), nil
+// row is a row of the table.
+type row struct {
+	position string            // if it has no id
+	content  any               // a text, or something else
+	values   map[string]string // of the other columns, by name; empty for NULL
+}
+
+// item converts a row.
+func (s *ClaudeMemory) item(r row, links map[string][]rowLink, keys occurrences) (Item, error) {
+	id, created := r.values["id"], r.values["created_at"]
+	position := r.position
+	if id != "" {
+		position = s.name + " " + strings.ToValidUTF8(id, "?")
 	}
-	named := len(r.ID) > 0 && string(r.ID) != "null"
-	if named {
-		position = s.name + " " + strings.Trim(string(r.ID), `"`)
+	content, ok := r.content.(string)
+	if bytes, blob := r.content.([]byte); blob {
+		content, ok = string(bytes), true
 	}
-	if !utf8.Valid(text) { // the decoder has replaced invalid bytes
+	texts := append(slices.Collect(maps.Values(r.values)), content)
+	switch {
+	case slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }):
 		return skip(position, "not UTF-8", "the row is not UTF-8"), nil
-	}
-	content, ok := r.Content.(string)
-	if !ok || content == "" {
+	case !ok || content == "":
 		return skip(position, "no content", "the row has no text"), nil
 	}
-	item := Item{Position: position, Replaces: named, Memory: &triskelev1.Memory{
-		Namespace: s.namespace, Content: content, Source: clip("claude-memory-mcp "+position, maxSource),
+	item := Item{Position: position, Replaces: id != "", Memory: &triskelev1.Memory{
+		Namespace: s.namespace, Content: content, Category: r.values["category"], Source: clip("claude-memory-mcp "+position, maxSource),
 	}}
 	m := item.Memory
-	m.Category, _ = r.Category.(string)
-	m.Tags = item.list("tags", listOf(r.Tags, ","), maxTags)
-	m.ExpandedKeywords = item.list("keywords", listOf(r.Keywords, " "), maxKeywords)
-	m.Sensitive = item.sensitive(r.Sensitive)
-	if r.Importance != nil {
-		s.importance(&item, r.Importance)
-	}
-	m.CreatedAt = item.time("created_at", r.Created)
-	m.UpdatedAt = item.time("updated_at", r.Updated)
-	if secret, _ := r.Encrypted.(bool); r.Vault != nil && r.Vault != "" || secret || r.Encrypted == json.Number("1") {
+	m.Tags = item.list("tags", listOf(r.values["tags"], ","), maxTags)
+	m.ExpandedKeywords = item.list("keywords", listOf(r.values["expanded_keywords"], " "), maxKeywords)
+	m.Sensitive = item.sensitive(r.values["is_sensitive"])
+	s.importance(&item, r.values["importance"])
+	m.CreatedAt = item.time("created_at", created)
+	m.UpdatedAt = item.time("updated_at", r.values["updated_at"])
+	if r.values["vault_path"] != "" || r.values["encrypted_content"] != "" {
 		item.note("secret not included", "the table has the text without its secret")
 	}
-	if named {
-		m.Id = s.id(r.ID, r.Created)
-		if m.GetId() == *last { // a table without a primary key may repeat an id
-			return skip(position, "id twice", "the row before has the same id and time of creation"), nil
+	if id != "" {
+		m.Id = s.id(id, created)
+		for _, l := range links[id] {
+			target := s.id(l.id.String, l.created.String)
+			if l.relation.String == "supersedes" && m.GetSupersedes() == "" {
+				m.Supersedes = target
+			}
+			if !item.link(target, l.relation.String) {
+				break
+			}
 		}
-		*last = m.GetId()
-		s.link(&item, r.Links)
 	} else {
 		key, err := keys.key(m)
 		if err != nil {
@@ -313,45 +387,31 @@ func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences, last *s
 }
 
 // id returns the memory id for a row: its own id if that is a UUID, else a UUID that follows from namespace, id and time.
-func (s *ClaudeMemory) id(id json.RawMessage, created any) string {
-	text := strings.Trim(string(id), `"`)
-	if own, err := uuid.Parse(text); err == nil {
+func (s *ClaudeMemory) id(id, created string) string {
+	if own, err := uuid.Parse(id); err == nil {
 		return own.String()
 	}
-	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s%s\x00%s\x00%v", rowIDs, s.namespace, text, created)).String()
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(rowIDs+s.namespace+"\x00"+id+"\x00"+created)).String()
 }
 
 // importance sets the importance, from a value of 0 to 1, or of 1 to 10 if the table uses that range.
-func (s *ClaudeMemory) importance(item *Item, value any) {
-	f, ok := number(value)
-	if !ok {
+func (s *ClaudeMemory) importance(item *Item, value string) {
+	f, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+	switch {
+	case value == "":
+		return
+	case err != nil:
 		item.note("importance not understood", "0.5 is used instead")
 		return
-	}
-	if s.whole {
+	case s.whole:
 		f /= 10
 	}
 	item.Memory.Importance = &f
 }
 
-// link adds the row's links. The first link with the relation supersedes also sets the memory's supersedes.
-func (s *ClaudeMemory) link(item *Item, links []rowLink) {
-	for _, l := range links {
-		target := s.id(l.ID, l.Created)
-		if l.Relation == "supersedes" && item.Memory.GetSupersedes() == "" {
-			item.Memory.Supersedes = target
-		}
-		if len(item.Memory.GetLinks()) == maxLinks {
-			item.note("too many links", fmt.Sprintf("a memory has at most %d links", maxLinks))
-			return
-		}
-		item.Memory.Links = append(item.Memory.Links, &triskelev1.Link{Target: target, Relation: l.Relation})
-	}
-}
-
 // time parses a value of a column. For an unknown form it returns nil and adds a note.
-func (i *Item) time(column string, value any) *timestamppb.Timestamp {
-	if value == nil || value == "" {
+func (i *Item) time(column, value string) *timestamppb.Timestamp {
+	if value == "" {
 		return nil
 	}
 	at, ok := parseTime(value)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -100,56 +99,48 @@ func (c *Conversations) walk(root fs.FS) error {
 	})
 }
 
-// Items implements Source. Turns that capture would leave out are left out.
-func (c *Conversations) Items(context.Context) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		done := int64(0)
-		chosen := capture.NewChooser()
-		for _, f := range c.files {
-			in, err := f.open()
-			if err != nil {
-				yield(Item{}, err)
-				return
-			}
-			n, ok := 0, true
-			for turn, failed := range transcript.Read(c.format, in) {
-				n++
-				position := fmt.Sprintf("%s:%d", f.name, n)
-				if failed != nil {
-					ok = yield(skip(position, "not readable", "the file is damaged from here on: "+failed.Error()), nil)
-					break
-				}
-				keep, failed := chosen.Choose(turn)
-				if failed != nil {
-					err, ok = failed, false
-					break
-				}
-				if keep != capture.Keep {
-					continue
-				}
-				item := Item{Position: position, Done: done, Replaces: true}
-				var redacted int
-				item.Memory, redacted = capture.Memory(turn, c.namespace)
-				if redacted > 0 {
-					item.note("secrets replaced", fmt.Sprintf("%d in this turn", redacted))
-				}
-				if failed := item.check(); failed != nil {
-					err, ok = failed, false
-					break
-				}
-				if ok = yield(item, nil); !ok {
-					break
-				}
-			}
-			_ = in.Close()
-			if err != nil {
-				yield(Item{}, err)
-				return
-			}
-			if !ok {
-				return
-			}
-			done += f.size
+// Read implements Source. Turns that capture would leave out are left out.
+func (c *Conversations) Read(_ context.Context, take func(Item) error) error {
+	done := int64(0)
+	chosen := capture.NewChooser()
+	for _, f := range c.files {
+		if err := c.read(f, chosen, func(item Item) error { item.Done = done; return take(item) }); err != nil {
+			return err
+		}
+		done += f.size
+	}
+	return nil
+}
+
+func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take func(Item) error) error {
+	in, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	n := 0
+	for turn, err := range transcript.Read(c.format, in) {
+		n++
+		item := Item{Position: fmt.Sprintf("%s:%d", f.name, n), Replaces: true}
+		if err != nil {
+			return take(skip(item.Position, "not readable", "the file is damaged from here on: "+err.Error()))
+		}
+		if keep, err := chosen.Choose(turn); err != nil {
+			return err
+		} else if keep != capture.Keep {
+			continue
+		}
+		var redacted int
+		item.Memory, redacted = capture.Memory(turn, c.namespace)
+		if redacted > 0 {
+			item.note("secrets replaced", fmt.Sprintf("%d in this turn", redacted))
+		}
+		if err := item.check(); err != nil {
+			return err
+		}
+		if err := take(item); err != nil {
+			return err
 		}
 	}
+	return nil
 }

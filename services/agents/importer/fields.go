@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 // The API's bounds of a memory.
@@ -53,6 +55,46 @@ var layouts = []string{
 	"2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly, "2006/01/02",
 }
 
+// listOf parses a text with a list: as JSON, in PostgreSQL's braces, or separated by commas. A text without commas is split at the
+// separator.
+func listOf(text, separator string) []string {
+	text = strings.TrimSpace(text)
+	var list []any
+	switch {
+	case strings.HasPrefix(text, "[") && json.Unmarshal([]byte(text), &list) == nil:
+		var out []string
+		for _, x := range list {
+			if x != nil {
+				out = append(out, strings.TrimSpace(fmt.Sprint(x)))
+			}
+		}
+		return out
+	case strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}"):
+		parts := splitTrimmed(text[1:len(text)-1], ",")
+		for i := range parts {
+			parts[i] = strings.Trim(parts[i], `"`)
+		}
+		return parts
+	case strings.Contains(text, ","):
+		return splitTrimmed(text, ",")
+	}
+	return splitTrimmed(text, separator)
+}
+
+// link adds a link, unless there is an equal one. It reports whether there was room.
+func (i *Item) link(target, relation string) bool {
+	m := i.Memory
+	switch {
+	case slices.ContainsFunc(m.GetLinks(), func(l *triskelev1.Link) bool { return l.GetTarget() == target && l.GetRelation() == relation }):
+	case len(m.GetLinks()) == maxLinks:
+		i.note("too many links", fmt.Sprintf("a memory has at most %d links", maxLinks))
+		return false
+	default:
+		m.Links = append(m.Links, &triskelev1.Link{Target: target, Relation: relation})
+	}
+	return true
+}
+
 // parseTime parses a time, a text in one of the layouts, or a number since 1970 (see parseUnix).
 func parseTime(value any) (time.Time, bool) {
 	switch v := value.(type) {
@@ -62,12 +104,6 @@ func parseTime(value any) (time.Time, bool) {
 		return parseUnix(float64(v))
 	case float64:
 		return parseUnix(v)
-	case json.Number:
-		f, err := v.Float64()
-		if err != nil {
-			return time.Time{}, false
-		}
-		return parseUnix(f)
 	case string:
 		text := strings.TrimSpace(v)
 		for _, layout := range layouts {

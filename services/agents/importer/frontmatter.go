@@ -130,24 +130,15 @@ func (f frontMatter) apply(item *Item) []noteLink {
 		}
 		return keys
 	}
-	if title := f.text(use("title")...); title != "" {
-		m.Title = title
-	}
-	if len(m.GetTitle()) > maxTitle {
-		m.Title = clip(m.GetTitle(), maxTitle)
-		item.note("title cut off", fmt.Sprintf("a title has at most %d bytes", maxTitle))
-	}
-	m.Category = f.text(use("category")...)
-	if len(m.GetCategory()) > maxCategory {
-		m.Category = clip(m.GetCategory(), maxCategory)
-		item.note("category cut off", fmt.Sprintf("a category has at most %d bytes", maxCategory))
-	}
-	if source := f.text(use("source")...); source != "" {
-		m.Source = source
-	}
-	if len(m.GetSource()) > maxSource {
-		m.Source = clip(m.GetSource(), maxSource)
-		item.note("source cut off", fmt.Sprintf("a source has at most %d bytes", maxSource))
+	for _, field := range []struct {
+		name  string
+		value *string
+		most  int
+	}{{"title", &m.Title, maxTitle}, {"category", &m.Category, maxCategory}, {"source", &m.Source, maxSource}} {
+		text := cmp.Or(f.text(use(field.name)...), *field.value)
+		if *field.value = clip(text, field.most); len(text) > field.most {
+			item.note(field.name+" cut off", fmt.Sprintf("a %s has at most %d bytes", field.name, field.most))
+		}
 	}
 	for _, tag := range f.texts(use("tags", "tag")...) {
 		for _, t := range strings.Fields(tag) {
@@ -275,12 +266,8 @@ func plainValue(value any) any {
 			return v.Format(time.DateOnly)
 		}
 		return v.Format(time.RFC3339Nano)
-	case int:
-		return exactNumber(strconv.Itoa(v))
-	case int64:
-		return exactNumber(strconv.FormatInt(v, 10))
-	case uint64:
-		return exactNumber(strconv.FormatUint(v, 10))
+	case int, int64, uint64:
+		return exactNumber(fmt.Sprint(v))
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return fmt.Sprint(v)

@@ -50,8 +50,8 @@ type Problem struct {
 
 // Source yields items to import.
 type Source interface {
-	// Items reads the source from its start, always in the same order. An error ends it.
-	Items(ctx context.Context) iter.Seq2[Item, error]
+	// Read calls take with each item from the start, always in the same order. It ends with the first error, of its own or of take.
+	Read(ctx context.Context, take func(Item) error) error
 	// Total is the largest Item.Done, or -1 if it is unknown.
 	Total() int64
 }
@@ -61,7 +61,7 @@ type Mirror interface {
 	Source
 	// Imported returns the namespace and the filter that select the memories of earlier imports.
 	Imported() (namespace string, filter *triskelev1.Filter)
-	// Begin tells the source of these memories, before Items is called.
+	// Begin tells the source of these memories, before Read is called.
 	Begin(iter.Seq2[*triskelev1.Memory, error]) error
 }
 

@@ -39,7 +39,7 @@ func OpenJournal(path string) (*Journal, error) {
 
 type entry struct {
 	Position
-	outcome
+	Outcome
 	// Since has the time of creation of each namespace that the import writes to for the first time.
 	Since map[string]time.Time `json:"since,omitempty"`
 }
@@ -59,7 +59,7 @@ func (j *Journal) load() (Position, *Report, error) {
 			break
 		}
 		last = e.Position
-		report.add(&batch{outcome: e.outcome})
+		report.add(e.Outcome)
 		maps.Copy(report.Namespaces, e.Since)
 		good += len(line)
 	}

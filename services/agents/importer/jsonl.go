@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math/big"
 	"regexp"
 	"strings"
@@ -39,43 +38,38 @@ var _ Source = (*JSONL)(nil)
 // Total implements Source, in bytes.
 func (s *JSONL) Total() int64 { return s.Size }
 
-// Items implements Source.
-func (s *JSONL) Items(context.Context) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		file, err := s.Open()
-		if err != nil {
-			yield(Item{}, err)
-			return
+// Read implements Source.
+func (s *JSONL) Read(_ context.Context, take func(Item) error) error {
+	file, err := s.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	lines := lineReader{in: bufio.NewReaderSize(file, 1<<16)}
+	keys := occurrences{}
+	for {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-		defer func() { _ = file.Close() }()
-		lines := lineReader{in: bufio.NewReaderSize(file, 1<<16)}
-		keys := occurrences{}
-		for {
-			line, err := lines.next()
-			if errors.Is(err, io.EOF) {
-				return
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		position := fmt.Sprintf("%s:%d", s.Name, lines.number)
+		var item Item
+		switch {
+		case lines.long:
+			item = skip(position, "line too long", fmt.Sprintf("a line has at most %d bytes", maxLine))
+		case len(line) == 0:
+			continue
+		default:
+			if item, err = s.item(position, line, keys); err != nil {
+				return fmt.Errorf("%s: %w", position, err)
 			}
-			if err != nil {
-				yield(Item{}, fmt.Errorf("%s: %w", s.Name, err))
-				return
-			}
-			position := fmt.Sprintf("%s:%d", s.Name, lines.number)
-			var item Item
-			switch {
-			case lines.long:
-				item = skip(position, "line too long", fmt.Sprintf("a line has at most %d bytes", maxLine))
-			case len(line) == 0:
-				continue
-			default:
-				if item, err = s.item(position, line, keys); err != nil {
-					yield(Item{}, fmt.Errorf("%s: %w", position, err))
-					return
-				}
-			}
-			item.Done = lines.offset
-			if !yield(item, nil) {
-				return
-			}
+		}
+		item.Done = lines.offset
+		if err := take(item); err != nil {
+			return err
 		}
 	}
 }
@@ -177,36 +171,23 @@ func roundedNumber(line []byte) string {
 	if !manyDigits.Match(line) {
 		return ""
 	}
-	var outer struct{ Metadata any }
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.UseNumber()
-	if decoder.Decode(&outer) != nil {
+	var outer struct{ Metadata json.RawMessage }
+	if json.Unmarshal(line, &outer) != nil {
 		return "" // protojson accepts some JSON that encoding/json does not
 	}
-	return roundedIn(outer.Metadata)
-}
-
-func roundedIn(value any) string {
-	switch v := value.(type) {
-	case json.Number:
+	decoder := json.NewDecoder(bytes.NewReader(outer.Metadata))
+	decoder.UseNumber()
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return ""
+		}
+		number, _ := token.(json.Number)
 		// Decimal fractions are almost always rounded, but are printed as they were written.
-		if whole, ok := new(big.Int).SetString(v.String(), 10); ok {
+		if whole, ok := new(big.Int).SetString(number.String(), 10); ok {
 			if _, accuracy := new(big.Float).SetInt(whole).Float64(); accuracy != big.Exact {
-				return v.String()
-			}
-		}
-	case []any:
-		for _, x := range v {
-			if found := roundedIn(x); found != "" {
-				return found
-			}
-		}
-	case map[string]any:
-		for _, x := range v {
-			if found := roundedIn(x); found != "" {
-				return found
+				return number.String()
 			}
 		}
 	}
-	return ""
 }

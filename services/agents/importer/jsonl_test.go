@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/triskele/triskele/services/agents/importer"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -17,10 +18,7 @@ func FuzzJSONL(f *testing.F) {
 			source := file(text, "")
 			source.DefaultNamespace = "fuzz"
 			done := int64(0)
-			for item, err := range source.Items(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+			err := source.Read(t.Context(), func(item importer.Item) error {
 				if (item.Memory == nil) == (item.Problem == nil) {
 					t.Fatalf("neither a memory nor a problem, or both: %+v", item)
 				}
@@ -29,12 +27,16 @@ func FuzzJSONL(f *testing.F) {
 				}
 				done = item.Done
 				if item.Memory == nil {
-					continue
+					return nil
 				}
 				if _, err := record.FromProto(item.Memory); err != nil {
 					t.Fatalf("%v: %v", err, item.Memory)
 				}
 				keys = append(keys, item.Memory.GetIdempotencyKey())
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
 			return keys
 		}

@@ -112,7 +112,7 @@ func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
 	}
 	s.index = newNoteIndex(s.notes)
 	for _, name := range s.notes {
-		if matter, _, _, err := s.open(name); err == nil { // Items reports the errors
+		if matter, _, _, err := s.open(name); err == nil { // Read reports the errors
 			s.index.alias(name, append(matter.texts("aliases", "alias"), matter.text("title")))
 		}
 	}
@@ -161,42 +161,39 @@ func IsNote(name string) bool {
 // Total implements Source, in notes.
 func (s *Markdown) Total() int64 { return int64(len(s.notes)) }
 
-// Items implements Source. Notes come first, and then what is to be forgotten.
-func (s *Markdown) Items(context.Context) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		gone := map[string]string{} // threads by id
-		for thread, note := range s.imported {
-			for id := range note.passages {
-				gone[id] = thread
-			}
+// Read implements Source. Notes come first, and then what is to be forgotten.
+func (s *Markdown) Read(_ context.Context, take func(Item) error) error {
+	gone := map[string]string{} // threads by id
+	for thread, note := range s.imported {
+		for id := range note.passages {
+			gone[id] = thread
 		}
-		for i, name := range s.notes {
-			items, err := s.items(name)
-			if err != nil {
-				yield(Item{}, err)
-				return
-			}
-			for _, item := range items {
-				item.Done = int64(i + 1)
-				delete(gone, item.Memory.GetId())
-				if item.Problem != nil { // what is stored of the note stays
-					maps.DeleteFunc(gone, func(_, thread string) bool { return thread == threadOf(name) })
-				}
-				if !yield(item, nil) {
-					return
-				}
-			}
+	}
+	for i, name := range s.notes {
+		items, err := s.items(name)
+		if err != nil {
+			return err
 		}
-		if len(s.notes) == 0 && len(gone) > 0 { // more likely a disk that is not there than a folder that was emptied
-			yield(skip(".", "no notes", "the folder has no notes; what was imported from it stays"), nil)
-			return
-		}
-		for ids := range slices.Chunk(slices.Sorted(maps.Keys(gone)), pageSize) {
-			if !yield(Item{Done: s.Total(), Forget: &triskelev1.ForgetRequest{Namespace: s.namespace, Ids: ids}}, nil) {
-				return
+		for _, item := range items {
+			item.Done = int64(i + 1)
+			delete(gone, item.Memory.GetId())
+			if item.Problem != nil { // what is stored of the note stays
+				maps.DeleteFunc(gone, func(_, thread string) bool { return thread == threadOf(name) })
+			}
+			if err := take(item); err != nil {
+				return err
 			}
 		}
 	}
+	if len(s.notes) == 0 && len(gone) > 0 { // more likely a disk that is not there than a folder that was emptied
+		return take(skip(".", "no notes", "the folder has no notes; what was imported from it stays"))
+	}
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gone)), pageSize) {
+		if err := take(Item{Done: s.Total(), Forget: &triskelev1.ForgetRequest{Namespace: s.namespace, Ids: ids}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // open reads a note and separates its front matter from its text. The error does not quote the note.
@@ -268,10 +265,7 @@ func (s *Markdown) items(name string) ([]Item, error) {
 	items := make([]Item, len(passages))
 	seen := map[string]int{}
 	for i, p := range passages {
-		item, err := s.passage(base, name, strings.TrimSpace(text[p.from:p.end]), p.path, seen)
-		if err != nil {
-			return nil, err
-		}
+		item := s.passage(base, name, strings.TrimSpace(text[p.from:p.end]), p.path, seen)
 		if i > 0 {
 			item.Position = fmt.Sprintf("%s (passage %d)", name, i+1)
 			item.Notes = nil
@@ -307,10 +301,7 @@ func (s *Markdown) items(name string) ([]Item, error) {
 // hashOf hashes what an import would replace in a memory. Equal hashes mean equal contents. The reverse is not so: the store may write a
 // time or a number in another way.
 func hashOf(m *triskelev1.Memory) ([sha256.Size]byte, error) {
-	contents, ok := proto.Clone(m).(*triskelev1.Memory)
-	if !ok {
-		return [sha256.Size]byte{}, errors.New("no memory")
-	}
+	contents := proto.CloneOf(m)
 	contents.CreatedAt, contents.UpdatedAt, contents.Revision, contents.Supersedes, contents.SupersededBy = nil, nil, 0, "", ""
 	if contents.Importance == nil {
 		contents.Importance = proto.Float64(record.DefaultImportance)
@@ -321,25 +312,20 @@ func hashOf(m *triskelev1.Memory) ([sha256.Size]byte, error) {
 
 // passage returns the item for a passage of a note below such headings. seen counts the
 // passages with the same text.
-func (s *Markdown) passage(base Item, name, text string, headings []string, seen map[string]int) (Item, error) {
-	item := base
-	m, ok := proto.Clone(base.Memory).(*triskelev1.Memory)
-	if !ok {
-		return Item{}, fmt.Errorf("%s: no memory", name)
-	}
+func (s *Markdown) passage(base Item, name, text string, headings []string, seen map[string]int) Item {
+	item, m := base, proto.CloneOf(base.Memory)
 	item.Memory = m
 	if len(headings) > 0 && headings[0] == m.GetTitle() {
 		headings = headings[1:]
 	}
 	m.Title = clip(strings.Join(append([]string{m.GetTitle()}, headings...), " > "), maxTitle)
 	m.Content = cmp.Or(text, m.GetTitle()) // an empty note is a name to link to
-	if len(seen) == 0 {
-		m.Id = s.id(name)
-	} else {
+	m.Id = s.id(name)
+	if len(seen) > 0 {
 		m.Id = s.id(name, text, strconv.Itoa(seen[text]))
 	}
 	seen[text]++
-	return item, nil
+	return item
 }
 
 // step is the distance between the positions of passages, so that others find a place between them.
@@ -403,24 +389,14 @@ func (s *Markdown) keepSensitive(items []Item, thread string) {
 
 // link adds the links of a passage to its memory, each once.
 func (s *Markdown) link(item *Item, name string, links []noteLink) {
-	type edge struct{ target, relation string }
-	seen := map[edge]bool{}
 	for _, l := range links {
 		target, found := s.index.resolve(name, l)
 		switch {
 		case !found && l.local():
 			item.note("link leads nowhere", "there is no note "+l.target)
 		case !found || target == name:
-		default:
-			e := edge{s.id(target), clip(l.relation, maxRelation)}
-			if seen[e] {
-				continue
-			}
-			if seen[e] = true; len(seen) > maxLinks {
-				item.note("too many links", fmt.Sprintf("a memory has at most %d links", maxLinks))
-				return
-			}
-			item.Memory.Links = append(item.Memory.Links, &triskelev1.Link{Target: e.target, Relation: e.relation})
+		case !item.link(s.id(target), clip(l.relation, maxRelation)):
+			return
 		}
 	}
 }

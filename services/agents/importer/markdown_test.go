@@ -46,11 +46,8 @@ func notes(t *testing.T, f fstest.MapFS) *importer.Markdown {
 func read(t *testing.T, source importer.Source) map[string]importer.Item {
 	t.Helper()
 	items := map[string]importer.Item{}
-	for item, err := range source.Items(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		items[item.Position] = item
+	if err := source.Read(t.Context(), func(item importer.Item) error { items[item.Position] = item; return nil }); err != nil {
+		t.Fatal(err)
 	}
 	return items
 }
@@ -597,15 +594,12 @@ func FuzzMarkdown(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for item, err := range source.Items(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		err = source.Read(t.Context(), func(item importer.Item) error {
 			if (item.Memory == nil) == (item.Problem == nil) {
 				t.Fatalf("%+v", item)
 			}
 			if item.Memory == nil {
-				continue
+				return nil
 			}
 			if _, err := record.FromProto(item.Memory); err != nil {
 				t.Fatalf("%v: %v", err, item.Memory)
@@ -613,6 +607,10 @@ func FuzzMarkdown(f *testing.F) {
 			if n := len(item.Memory.GetContent()); n > 2048+256 {
 				t.Fatalf("got a passage of %d bytes, want %d at most", n, 2048+256)
 			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	})
 }

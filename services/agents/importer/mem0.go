@@ -2,11 +2,13 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -94,7 +96,13 @@ func mem0History(ctx context.Context, location string) ([]mem0Memory, error) {
 	}
 	defer func() { _ = db.Close() }()
 	// created_at is that of the memory in an event, and updated_at that of the event.
-	memories, err := scanRows(ctx, db, func(m *mem0Memory) []any { return []any{&m.ID, &m.Memory, &m.CreatedAt, &m.UpdatedAt} }, `
+	var memories []mem0Memory
+	err = scan(ctx, db, func(rows *sql.Rows) error {
+		var m mem0Memory
+		err := rows.Scan(&m.ID, &m.Memory, &m.CreatedAt, &m.UpdatedAt)
+		memories = append(memories, m)
+		return err
+	}, `
 		SELECT memory_id, coalesce(new_memory, ''), coalesce(created_at, ''), coalesce(updated_at, '') FROM history h
 		WHERE event <> 'DELETE' AND coalesce(is_deleted, 0) = 0
 		  AND rowid = (SELECT max(rowid) FROM history WHERE memory_id = h.memory_id) ORDER BY rowid`)
@@ -107,26 +115,26 @@ func mem0History(ctx context.Context, location string) ([]mem0Memory, error) {
 // Total implements Source, in memories.
 func (m *Mem0) Total() int64 { return int64(len(m.memories)) }
 
-// Items implements Source.
-func (m *Mem0) Items(context.Context) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		for i, one := range m.memories {
-			item, err := m.item(fmt.Sprintf("%s:%d", m.name, i+1), one)
-			if item.Done = int64(i + 1); !yield(item, err) || err != nil {
-				return
-			}
+// Read implements Source.
+func (m *Mem0) Read(_ context.Context, take func(Item) error) error {
+	for i, one := range m.memories {
+		item, err := m.item(fmt.Sprintf("%s:%d", m.name, i+1), one)
+		if err != nil {
+			return err
+		}
+		item.Done = int64(i + 1)
+		if err := take(item); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func (m *Mem0) item(position string, one mem0Memory) (Item, error) {
 	if one.wrong != nil {
 		return skip(position, "not a memory", "not a memory: "+one.wrong.Error()), nil
 	}
-	content := one.Memory
-	if content == "" {
-		content = one.Text
-	}
+	content := cmp.Or(one.Memory, one.Text)
 	item := Item{Position: position, Replaces: true, Memory: &triskelev1.Memory{Namespace: m.namespace, Content: content, Source: "mem0"}}
 	if one.ID == "" {
 		one.ID, item.Replaces = mem0ID(content), false
@@ -134,9 +142,7 @@ func (m *Mem0) item(position string, one mem0Memory) (Item, error) {
 	item.Memory.Id = uuid.NewSHA1(uuid.NameSpaceURL, []byte(mem0IDs+m.namespace+"\x00"+string(one.ID))).String()
 	item.Memory.Tags = item.list("tags", one.Categories, maxTags)
 	metadata := map[string]any{}
-	for key, value := range one.Metadata {
-		metadata[key] = value
-	}
+	maps.Copy(metadata, one.Metadata)
 	for key, value := range map[string]mem0ID{"user_id": one.UserID, "agent_id": one.AgentID, "run_id": one.RunID} {
 		if value != "" {
 			metadata[key] = string(value)

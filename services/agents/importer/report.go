@@ -13,35 +13,41 @@ import (
 // shown is how many positions the text of a report names for each reason.
 const shown = 3
 
-// Report counts the outcomes of an import. All but Forgotten are positions.
-type Report struct {
-	DryRun    bool  `json:"dry_run"`
-	Resumed   int64 `json:"resumed"` // done by an earlier run
+// Outcome counts what became of the positions of a batch, or of an import.
+type Outcome struct {
 	Stored    int64 `json:"stored"`
 	Unchanged int64 `json:"unchanged"`
 	Updated   int64 `json:"updated"`
-	Forgotten int64 `json:"forgotten"` // memories that an updated position no longer has
+	Forgotten int64 `json:"forgotten"` // memories, not positions, that the source no longer has
 	Skipped   int64 `json:"skipped"`
 	// Problems are the positions that were not imported, or not completely.
 	Problems []Problem `json:"problems"`
+}
+
+// Done returns the number of positions.
+func (o *Outcome) Done() int64 { return o.Stored + o.Unchanged + o.Updated + o.Skipped }
+
+func (o *Outcome) add(more Outcome) {
+	o.Stored += more.Stored
+	o.Unchanged += more.Unchanged
+	o.Updated += more.Updated
+	o.Forgotten += more.Forgotten
+	o.Skipped += more.Skipped
+	o.Problems = append(o.Problems, more.Problems...)
+}
+
+// Report is the outcome of an import.
+type Report struct {
+	DryRun  bool  `json:"dry_run"`
+	Resumed int64 `json:"resumed"` // done by an earlier run
+	Outcome
 	// Namespaces are the namespaces with memories of the import. With a journal, they have their times of creation.
 	Namespaces map[string]time.Time `json:"-"`
 }
 
-func newReport() *Report { return &Report{Problems: []Problem{}, Namespaces: map[string]time.Time{}} }
-
-// add adds the outcome of a batch.
-func (r *Report) add(b *batch) {
-	r.Stored += b.Stored
-	r.Unchanged += b.Unchanged
-	r.Updated += b.Updated
-	r.Forgotten += b.Forgotten
-	r.Skipped += b.Skipped
-	r.Problems = append(r.Problems, b.Problems...)
+func newReport() *Report {
+	return &Report{Outcome: Outcome{Problems: []Problem{}}, Namespaces: map[string]time.Time{}}
 }
-
-// Done returns the number of positions in the report.
-func (r *Report) Done() int64 { return r.Stored + r.Unchanged + r.Updated + r.Skipped }
 
 // String returns the counts, and the first positions with problems, grouped by reason.
 func (r *Report) String() string {
@@ -64,36 +70,28 @@ func (r *Report) String() string {
 }
 
 func (r *Report) writeProblems(b *strings.Builder) {
-	type group struct {
-		skipped bool
-		reason  string
-	}
-	byGroup := map[group][]Problem{}
-	var groups []group
+	byReason := map[string][]Problem{}
+	var reasons []string
 	for _, p := range r.Problems {
-		g := group{p.Skipped, p.Reason}
-		if byGroup[g] == nil {
-			groups = append(groups, g)
+		reason := "imported, but " + p.Reason
+		if p.Skipped {
+			reason = "skipped: " + p.Reason
 		}
-		byGroup[g] = append(byGroup[g], p)
+		if byReason[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		byReason[reason] = append(byReason[reason], p)
 	}
-	slices.SortStableFunc(groups, func(a, b group) int {
-		if a.skipped != b.skipped {
-			return cmp.Compare(fmt.Sprint(b.skipped), fmt.Sprint(a.skipped))
-		}
-		return cmp.Compare(len(byGroup[b]), len(byGroup[a]))
+	slices.SortStableFunc(reasons, func(a, b string) int { // what is skipped comes first
+		return cmp.Or(cmp.Compare(b[:1], a[:1]), cmp.Compare(len(byReason[b]), len(byReason[a])))
 	})
-	for _, g := range groups {
-		problems := byGroup[g]
-		what := "imported, but "
-		if g.skipped {
-			what = "skipped: "
-		}
+	for _, reason := range reasons {
+		problems := byReason[reason]
 		times := "once"
 		if len(problems) > 1 {
 			times = fmt.Sprintf("%d times", len(problems))
 		}
-		fmt.Fprintf(b, "%s%s, %s\n", what, g.reason, times)
+		fmt.Fprintf(b, "%s, %s\n", reason, times)
 		for _, p := range problems[:min(len(problems), shown)] {
 			b.WriteString("  " + p.Position)
 			if p.Detail != "" {

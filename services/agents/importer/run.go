@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -159,7 +160,7 @@ func (r *run) acknowledge(ctx context.Context, b *batch) error {
 	if b.err != nil {
 		return b.err
 	}
-	r.report.add(b)
+	r.report.add(b.Outcome)
 	since := map[string]time.Time{}
 	for _, namespace := range b.spaces {
 		if _, known := r.report.Namespaces[namespace]; known {
@@ -174,7 +175,7 @@ func (r *run) acknowledge(ctx context.Context, b *batch) error {
 		r.report.Namespaces[namespace] = since[namespace]
 	}
 	if r.Journal != nil {
-		if err := r.Journal.append(entry{b.end, b.outcome, since}); err != nil {
+		if err := r.Journal.append(entry{b.end, b.Outcome, since}); err != nil {
 			return err
 		}
 	}
@@ -189,10 +190,7 @@ func (r *run) acknowledge(ctx context.Context, b *batch) error {
 func (r *run) read(ctx context.Context, from Position, hand func(*batch) bool) error {
 	digest := newDigest()
 	b := newBatch()
-	for item, err := range r.source.Items(ctx) {
-		if err != nil {
-			return errors.Join(err, r.rest(b, hand))
-		}
+	err := r.source.Read(ctx, func(item Item) error {
 		if err := digest.add(item); err != nil {
 			return err
 		}
@@ -200,28 +198,24 @@ func (r *run) read(ctx context.Context, from Position, hand func(*batch) bool) e
 			if digest.items == from.Items && digest.position().Digest != from.Digest {
 				return errChanged
 			}
-			continue
+			return nil
 		}
 		b.add(item)
 		b.end = digest.position()
-		if b.full() || (r.Strict && item.Problem != nil) {
-			if !hand(b) {
-				return ctx.Err()
+		if whole := b; b.full() || (r.Strict && item.Problem != nil) {
+			if b = newBatch(); !hand(whole) {
+				return context.Canceled // the batch's own error counts, or that of ctx
 			}
-			b = newBatch()
 		}
-	}
-	if digest.items < from.Items {
+		return nil
+	})
+	if err == nil && digest.items < from.Items {
 		return errChanged
 	}
-	return r.rest(b, hand)
-}
-
-func (r *run) rest(b *batch, hand func(*batch) bool) error {
 	if b.end.Items > 0 {
 		hand(b)
 	}
-	return nil
+	return cmp.Or(ctx.Err(), err)
 }
 
 // batch is the items of one call, with the skipped positions between them.
@@ -232,19 +226,9 @@ type batch struct {
 	spaces  []string
 	done    int64
 	end     Position
-	settled chan struct{} // closed when outcome and err are final
-	outcome
+	settled chan struct{} // closed when Outcome and err are final
+	Outcome
 	err error
-}
-
-// outcome counts the outcomes of a batch's positions.
-type outcome struct {
-	Stored    int64     `json:"stored,omitempty"`
-	Unchanged int64     `json:"unchanged,omitempty"`
-	Updated   int64     `json:"updated,omitempty"`
-	Forgotten int64     `json:"forgotten,omitempty"`
-	Skipped   int64     `json:"skipped,omitempty"`
-	Problems  []Problem `json:"problems,omitempty"`
 }
 
 func newBatch() *batch { return &batch{settled: make(chan struct{})} }
