@@ -46,8 +46,6 @@ const (
 	timeout = budget + 5*time.Second
 	// warmUp is how many queries are asked before each configuration without being measured.
 	warmUp = 20
-	// pollInterval is the time between two polls of the indexes.
-	pollInterval = 100 * time.Millisecond
 )
 
 // Options say what to measure.
@@ -214,7 +212,7 @@ type System struct {
 	Legs            map[string]triskelev1.LegServiceClient // by name; nil for a gateway elsewhere
 	Import, CatchUp time.Duration                          // the time to store the set, and then to index it
 	version         string                                 // of the database
-	settle          func(context.Context) error            // see store
+	postgres        string                                 // URL of the database, if it is one of PostgreSQL
 	closers         []func() error                         // called in reverse order
 }
 
@@ -243,38 +241,42 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 		return nil, err
 	}
 	start := time.Now()
-	if err := r.load(ctx, set, triskelev1.NewMemoryServiceClient(s.Conn)); err != nil {
+	if err := r.load(ctx, set, client.New(s.Conn)); err != nil {
 		return nil, err
 	}
 	s.Import = time.Since(start)
 	start = time.Now()
-	if err := r.catchUp(ctx, set, triskelev1.NewRecallServiceClient(s.Conn)); err != nil {
+	if err := r.catchUp(ctx, set, client.New(s.Conn)); err != nil {
 		return nil, err
 	}
 	s.CatchUp = time.Since(start)
-	return s, s.settle(ctx)
+	if s.postgres != "" { // autovacuum would do this at some moment of the run, and disturb the latencies
+		return s, execute(ctx, s.postgres, "VACUUM (ANALYZE)")
+	}
+	return s, nil
 }
 
 // start starts the services in this process on a store of their own.
 func (r *runner) start(ctx context.Context, s *System) error {
-	store, err := r.newStore(ctx)
+	config := standalone.Config{Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(), Lexical: r.options.Lexical}
+	var err error
+	if r.options.Store == "postgres" {
+		config.Postgres, err = s.createPostgres(ctx, r.options.Postgres)
+		s.postgres = config.Postgres
+	} else {
+		config.SQLite, err = s.createSQLite()
+	}
 	if err != nil {
 		return err
 	}
-	s.closers = append(s.closers, store.drop)
-	if s.version, err = store.version(ctx); err != nil {
-		return err
-	}
-	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
-		Lexical: r.options.Lexical,
-	}, r.process, r.log)
+	system, err := standalone.Start(ctx, config, r.process, r.log)
 	if err != nil {
 		return err
 	}
 	s.closers = append(s.closers, system.Close)
-	s.Conn, s.Legs, s.settle = system.Conn, system.Legs, store.settle
-	return nil
+	s.Conn, s.Legs = system.Conn, system.Legs
+	s.version, err = system.Backend.Version(ctx)
+	return err
 }
 
 // connect uses a gateway elsewhere. It returns an error if the set's namespaces have memories there, since Close deletes these
@@ -284,7 +286,7 @@ func (s *System) connect(ctx context.Context, target string, set *Set, tel *tele
 	if err != nil {
 		return err
 	}
-	s.Conn, s.version, s.settle = conn, "a gateway elsewhere", func(context.Context) error { return nil }
+	s.Conn, s.version = conn, "a gateway elsewhere"
 	s.closers = append(s.closers, conn.Close)
 	memories := triskelev1.NewMemoryServiceClient(conn)
 	one := int32(1)
@@ -354,73 +356,41 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 	return nil
 }
 
-// load imports the documents, with one transaction per message.
-func (r *runner) load(ctx context.Context, set *Set, memories triskelev1.MemoryServiceClient) error {
+// load imports the documents.
+func (r *runner) load(ctx context.Context, set *Set, c *client.Client) error {
 	bar, done := r.bar(set.Name+" import", len(set.Memories))
 	defer done()
-	stream, err := memories.Import(ctx)
-	if err != nil {
-		return err
-	}
 	for batch := range slices.Chunk(set.Memories, client.BatchSize) {
-		if stream.Send(&triskelev1.ImportRequest{Memories: batch}) != nil {
-			break // CloseAndRecv returns the error
+		resp, err := c.Import(ctx, batch)
+		if err != nil {
+			return fmt.Errorf("import: %w", err)
+		}
+		if n := resp.GetStored() + resp.GetUnchanged(); n != int64(len(batch)) {
+			return fmt.Errorf("import: %d of %d documents were stored", n, len(batch))
 		}
 		_ = bar.Add(len(batch))
-	}
-	resp, err := stream.CloseAndRecv()
-	if err != nil {
-		return fmt.Errorf("import: %w", err)
-	}
-	if n := resp.GetStored() + resp.GetUnchanged(); n != int64(len(set.Memories)) {
-		return fmt.Errorf("import: %d of %d documents were stored", n, len(set.Memories))
 	}
 	return nil
 }
 
 // catchUp waits until no leg has a document left to index.
-func (r *runner) catchUp(ctx context.Context, set *Set, recall triskelev1.RecallServiceClient) error {
-	all, err := pending(ctx, set, recall)
-	if err != nil {
-		return err
+func (r *runner) catchUp(ctx context.Context, set *Set, c *client.Client) error {
+	documents := map[string]int{}
+	for _, m := range set.Memories {
+		documents[m.GetNamespace()]++
 	}
-	bar, done := r.bar(set.Name+" index", all)
+	bar, done := r.bar(set.Name+" index", len(set.Memories))
 	defer done()
-	for left := all; left > 0; {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollInterval):
-		}
-		if left, err = pending(ctx, set, recall); err != nil {
+	indexed := 0
+	for _, namespace := range set.Namespaces {
+		indexed += documents[namespace]
+		err := c.WaitIndexed(ctx, namespace, func(pending int64) { _ = bar.Set(max(0, indexed-int(pending))) })
+		if err != nil {
 			return err
 		}
-		_ = bar.Set(all - left)
+		_ = bar.Set(indexed)
 	}
 	return nil
-}
-
-// pending counts the documents that are not indexed yet, once for each leg that lacks them.
-func pending(ctx context.Context, set *Set, recall triskelev1.RecallServiceClient) (int, error) {
-	var left int64
-	for _, namespace := range set.Namespaces {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		resp, err := recall.GetIndexStatus(ctx, &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})
-		cancel()
-		if err != nil {
-			return 0, fmt.Errorf("index status: %w", err)
-		}
-		for _, leg := range resp.GetLegs() {
-			if leg.GetStatus() == nil {
-				return 0, fmt.Errorf("index status of the %s leg: %s", leg.GetLeg(), leg.GetError())
-			}
-			if dead := leg.GetStatus().GetDead(); dead > 0 {
-				return 0, fmt.Errorf("the %s leg gave up on %d documents in %s", leg.GetLeg(), dead, namespace)
-			}
-			left += leg.GetStatus().GetPending()
-		}
-	}
-	return int(left), nil
 }
 
 // answer is the answer to one query.

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -53,6 +54,15 @@ func (m Metrics) Value(name string) float64 {
 		}
 	}
 	return 0
+}
+
+// Values returns the measures in the order of MetricNames, for a table.
+func (m Metrics) Values() []string {
+	values := make([]string, len(measures))
+	for i, measure := range measures {
+		values[i] = fmt.Sprintf("%.3f", *measure.field(&m))
+	}
+	return values
 }
 
 // Measure compares a ranking, best first and without repetitions, with the grades of the judged documents.

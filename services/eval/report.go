@@ -3,12 +3,14 @@ package eval
 import (
 	"bytes"
 	"cmp"
+	_ "embed" // the template is part of the program
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/triskele/triskele/fuser/gateway"
@@ -162,124 +164,34 @@ func (r *Report) write(folder string) error {
 	return os.WriteFile(filepath.Join(folder, "report.md"), r.Markdown(), 0o644)
 }
 
-// markdown collects the text of a report.
-type markdown struct{ bytes.Buffer }
-
-func (m *markdown) line(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
-
-// table begins a table. Its header has the names of the columns, separated by bars.
-func (m *markdown) table(header string) {
-	m.line("\n| %s |\n|%s", header, strings.Repeat("---|", strings.Count(header, "|")+1))
-}
+//go:embed report.md.tmpl
+var reportTemplate string
 
 // Markdown returns the report for people.
 func (r *Report) Markdown() []byte {
-	var out markdown
-	for _, write := range []func(*markdown){r.writeSettings, r.writeQuality, r.writeLatency, r.writeStates, r.writeImport, r.writeComparisons} {
-		write(&out)
+	page := template.Must(template.New("report").Funcs(template.FuncMap{
+		"cell":  strings.NewReplacer("|", `\|`, "\n", " ").Replace,
+		"bars":  func(columns []string) string { return strings.Join(columns, " | ") },
+		"table": header, "states": r.states, "legs": legNames, "measures": MetricNames,
+	}).Parse(reportTemplate))
+	var out bytes.Buffer
+	if err := page.Execute(&out, r); err != nil {
+		panic(err) // the template is part of the program
 	}
 	return out.Bytes()
 }
 
-func (r *Report) writeSettings(out *markdown) {
-	line := out.line
-	line("# Recall on %s\n", r.Database)
-	if r.Command != "" {
-		line("    %s\n", r.Command)
-	}
-	if r.Commit != "" {
-		line("- Commit: %s", r.Commit)
-	}
-	line("- Date: %s", r.Date)
-	line("- Machine: %s", r.Machine)
-	if r.Settings.Legs == nil {
-		line("- Fusion and embedder: those of the gateway")
-	} else {
-		legs := make([]string, len(r.Settings.Legs))
-		for i, leg := range r.Settings.Legs {
-			legs[i] = fmt.Sprintf("%s %g (trust %g, depth %d)", leg.Leg, leg.Weight, leg.Trust, leg.Depth)
-		}
-		line("- Fusion: %s, weights %s, first %d kept", r.Settings.Fusion, strings.Join(legs, ", "), r.Settings.Limit)
-		line("- Embedder: %s", r.Settings.Embedder)
-	}
-	line("- Recalls at a time: %d, after a warm-up of %d queries; only ids are fetched", r.Settings.Concurrency, r.Settings.WarmUp)
-	if r.Settings.QueriesLimit > 0 {
-		line("- Only the first %d queries of each set", r.Settings.QueriesLimit)
-	}
-}
-
-func (r *Report) writeQuality(out *markdown) {
-	out.line("\n## Quality\n\nMeans over all queries. Success is the share of queries with any relevant document among the first k.")
-	out.table("set | configuration | queries | " + metricsHeader)
-	for _, set := range r.Sets {
-		for _, c := range set.Configs {
-			out.line("| %s | %s | %d | %s |", set.Name, c.Name, c.Strata[0].Queries, c.Strata[0].Metrics.row())
+// header begins a table. A column may stand for a list of them.
+func header(columns ...any) string {
+	var names []string
+	for _, column := range columns {
+		if list, ok := column.([]string); ok {
+			names = append(names, list...)
+		} else {
+			names = append(names, fmt.Sprint(column))
 		}
 	}
-	for _, set := range r.Sets {
-		if len(set.Configs[0].Strata) < 3 { // a single stratum has the same queries as "all"
-			continue
-		}
-		out.line("\n### %s by category", set.Name)
-		out.table("category | queries | configuration | " + metricsHeader)
-		for i, stratum := range set.Configs[0].Strata[1:] {
-			for _, c := range set.Configs {
-				out.line("| %s | %d | %s | %s |", cell(stratum.Name), stratum.Queries, c.Name, c.Strata[i+1].Metrics.row())
-			}
-		}
-	}
-}
-
-func (r *Report) writeLatency(out *markdown) {
-	out.line("\n## Latency\n\nMilliseconds, p50 / p95 / p99: of the whole recall, measured by the client, and of each leg, measured by the gateway.")
-	out.table("set | configuration | recall | " + strings.Join(legNames(), " | "))
-	for _, set := range r.Sets {
-		for _, c := range set.Configs {
-			row := []string{c.Latency.String()}
-			for _, leg := range c.Legs {
-				row = append(row, leg.Latency.String())
-			}
-			out.line("| %s | %s | %s |", set.Name, c.Name, strings.Join(row, " | "))
-		}
-	}
-}
-
-func (r *Report) writeStates(out *markdown) {
-	out.line("\n## States of the legs")
-	states := r.states()
-	out.table("set | configuration | leg | " + strings.Join(states, " | "))
-	for _, set := range r.Sets {
-		for _, c := range set.Configs {
-			for _, leg := range c.Legs {
-				row := make([]string, len(states))
-				for i, state := range states {
-					row[i] = fmt.Sprint(leg.States[state])
-				}
-				out.line("| %s | %s | %s | %s |", set.Name, c.Name, leg.Leg, strings.Join(row, " | "))
-			}
-		}
-	}
-}
-
-func (r *Report) writeImport(out *markdown) {
-	out.line("\n## Import\n\nCatch-up is the time from the end of the import until every leg had indexed everything.")
-	out.table("set | documents | namespaces | queries | without judgment | unreachable judgments | import s | documents/s | catch-up s")
-	for _, set := range r.Sets {
-		out.line("| %s | %d | %d | %d | %d | %d | %.2f | %.0f | %.2f |", set.Name, set.Documents, set.Namespaces, set.Queries, set.Unjudged,
-			set.Unreachable, set.ImportSeconds, set.ImportPerSecond, set.CatchUpSeconds)
-	}
-}
-
-func (r *Report) writeComparisons(out *markdown) {
-	if len(r.Comparisons) == 0 {
-		return
-	}
-	out.line("\n## Agreement with the other run\n\nEach query's first ten documents are compared. Same: the share of queries with the same documents in the " +
-		"same order. Same but for ties: also counts another order of tied documents (1e-4 relative). Overlap: the mean share of documents in both.")
-	out.table("set | configuration | queries | same | same but for ties | overlap")
-	for _, c := range r.Comparisons {
-		out.line("| %s | %s | %d | %.4f | %.4f | %.4f |", c.Set, c.Config, c.Queries, c.Same, c.Tied, c.Overlap)
-	}
+	return "\n| " + strings.Join(names, " | ") + " |\n|" + strings.Repeat("---|", len(names)) + "\n"
 }
 
 // states returns the states that occur, in the order of the API.
@@ -298,16 +210,6 @@ func (r *Report) states() []string {
 	return names
 }
 
-var metricsHeader = strings.Join(MetricNames(), " | ")
-
-func (m Metrics) row() string {
-	values := make([]string, len(measures))
-	for i, name := range MetricNames() {
-		values[i] = fmt.Sprintf("%.3f", m.Value(name))
-	}
-	return strings.Join(values, " | ")
-}
-
 // String returns "p50 / p95 / p99", or "–" without durations.
 func (p Percentiles) String() string {
 	if p == (Percentiles{}) {
@@ -315,6 +217,3 @@ func (p Percentiles) String() string {
 	}
 	return fmt.Sprintf("%.2f / %.2f / %.2f", p.P50, p.P95, p.P99)
 }
-
-// cell escapes a text for a table.
-func cell(text string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) }

@@ -6,32 +6,18 @@ import (
 	"strings"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/eval"
 )
 
 const (
-	// recallAt is the k of recall@k: how many hits an agent would read.
-	recallAt = 5
-	// floor is the least recall with all legs, over all questions.
+	// floor is the least recall@5 with all legs, over all questions.
 	floor = 0.55
+	// all is the stratum of all questions.
+	all = "all"
 )
 
-// scores are the means over the questions of each stratum, by its name. "all" is the mean over all questions.
-type scores map[string]score
-
-type score struct {
-	questions   int
-	recall, mrr float64
-}
-
-const all = "all"
-
-func (s scores) add(stratum string, recall, mrr float64) {
-	for _, name := range []string{stratum, all} {
-		sum := s[name]
-		n := float64(sum.questions)
-		s[name] = score{sum.questions + 1, (sum.recall*n + recall) / (n + 1), (sum.mrr*n + mrr) / (n + 1)}
-	}
-}
+// scores are the measures of questions by stratum.
+type scores map[string][]eval.Metrics
 
 // measure asks all questions three times: with all legs, with the lexical leg alone and with the dense leg alone.
 func (d *demo) measure(ctx context.Context) error {
@@ -48,17 +34,18 @@ func (d *demo) measure(ctx context.Context) error {
 			if resp.GetDegraded() {
 				incomplete++
 			}
-			found, mrr := 0, 0.0
-			for _, key := range q.Relevant {
-				rank := find(resp, key).GetRank()
-				if rank > 0 {
-					mrr = max(mrr, 1/float64(rank))
-				}
-				if 0 < rank && rank <= recallAt {
-					found++
-				}
+			var ranking []string
+			for _, hit := range resp.GetHits() {
+				ranking = append(ranking, hit.GetId())
 			}
-			d.scores[i].add(q.Stratum, float64(found)/float64(len(q.Relevant)), mrr)
+			grades := map[string]int{}
+			for _, key := range q.Relevant {
+				grades[ID(key)] = 1
+			}
+			m := eval.Measure(ranking, grades)
+			for _, name := range []string{q.Stratum, all} {
+				d.scores[i][name] = append(d.scores[i][name], m)
+			}
 		}
 	}
 	d.expect(incomplete == 0, "no answer is incomplete (got %d)", incomplete)
@@ -79,23 +66,25 @@ func (d *demo) strata() []string {
 // table prints the scores of measure.
 func (d *demo) table(context.Context) error {
 	d.heading(fmt.Sprintf("All %d questions", len(d.queries)))
-	d.say("Recall@%d is the share of a question's relevant memories among the first %d hits. MRR is the mean of 1 / rank of the first relevant hit, "+
+	d.say("Recall@5 is the share of a question's relevant memories among the first 5 hits. MRR is the mean of 1 / rank of the first relevant hit, "+
 		"or 0 beyond rank %d. The paraphrases have hardly a word of their answers. The lexical leg finds none of them, and the dense leg alone, with "+
-		"the small built-in model, finds some. The flag --embedder names a larger model.", recallAt, recallAt, depth)
+		"the small built-in model, finds some. The flag --embedder names a larger model.", depth)
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-12s %9s  %16s  %16s  %16s\n", "", "", "all legs", "lexical alone", "dense alone")
 	fmt.Fprintf(&b, "%-12s %9s  %8s %7s  %8s %7s  %8s %7s\n", "stratum", "questions", "recall@5", "MRR", "recall@5", "MRR", "recall@5", "MRR")
 	for _, name := range d.strata() {
-		every, lexical, dense := d.scores[0][name], d.scores[1][name], d.scores[2][name]
-		row := fmt.Sprintf("%-12s %9d  %8.3f %7.3f  %8.3f %7.3f  %8.3f %7.3f", name, every.questions,
-			every.recall, every.mrr, lexical.recall, lexical.mrr, dense.recall, dense.mrr)
+		row := fmt.Sprintf("%-12s %9d", name, len(d.scores[0][name]))
+		for _, of := range d.scores {
+			mean := eval.Mean(of[name])
+			row += fmt.Sprintf("  %8.3f %7.3f", mean.Recall5, mean.MRR10)
+		}
 		if name == all {
 			row = d.style.Bold(row)
 		}
 		b.WriteString(row + "\n")
 	}
 	d.print(b.String() + "\n")
-	reached := d.scores[0][all].recall
-	d.expectOfModel(reached >= floor, "recall@%d over all questions is at least %.2f (got %.3f)", recallAt, floor, reached)
+	reached := eval.Mean(d.scores[0][all]).Recall5
+	d.expectOfModel(reached >= floor, "recall@5 over all questions is at least %.2f (got %.3f)", floor, reached)
 	return nil
 }
