@@ -57,6 +57,7 @@ var covered = map[string]string{
 	"fuser/platform/auth: slog.NewJSONHandler":              "the same",
 	"fuser/platform/auth: os.CreateTemp":                    "a file of tokens' hashes, where the operator says",
 	"fuser/platform/auth/authtest: os.WriteFile":            "for tests only",
+	"fuser/transformer/modeltest: os.WriteFile":             "for tests only",
 	"fuser/platform/telemetry: autoexport.NewMetricReader":  "TestCanary has a collector that reads all metrics",
 	"fuser/platform/telemetry: autoexport.NewSpanExporter":  "TestCanary has a collector that reads all spans",
 	"services/agents/cli: slog.NewTextHandler":              "logs of `triskele up`: TestCanary reads them",

@@ -10,6 +10,7 @@
 package model2vec
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,8 +20,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/triskele/triskele/fuser/transformer/safetensors"
+	"github.com/triskele/triskele/fuser/transformer/wordpiece"
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/embed/internal/wordpiece"
 )
 
 // maxTokens bounds the tokens of a text. Like the original, embed also cuts texts at maxTokens times the median token length.
@@ -71,7 +73,7 @@ func (m *Model) loadPublished(folder string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tensors, err := parseTensors(file)
+	tensors, err := safetensors.Read(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		return nil, fmt.Errorf("model.safetensors: %w", err)
 	}
@@ -95,19 +97,19 @@ func (m *Model) loadPublished(folder string) ([]byte, error) {
 	return file, nil
 }
 
-func (m *Model) load(tensors map[string]tensor) (err error) {
+func (m *Model) load(tensors map[string]safetensors.Tensor) (err error) {
 	for name, t := range tensors {
 		switch name {
 		case "embeddings", "embedding.weight":
-			if len(t.Shape) != 2 || t.count() < 1 {
+			if len(t.Shape) != 2 || t.Count() < 1 {
 				return fmt.Errorf("tensor %q has the shape %v: it must be rows and dimensions", name, t.Shape)
 			}
 			m.model.Dimensions = t.Shape[1]
-			m.rows, err = t.floats()
+			m.rows, err = t.Floats()
 		case "weights":
-			m.weights, err = t.floats()
+			m.weights, err = t.Floats()
 		case "mapping":
-			m.mapping, err = t.integers()
+			m.mapping, err = t.Integers()
 		default:
 			err = errors.New("unknown: there may be embeddings, weights and mapping")
 		}

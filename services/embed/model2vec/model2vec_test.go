@@ -238,7 +238,7 @@ func TestLoadRefuses(t *testing.T) {
 		"one axis":              {tensors(map[string]array{"embeddings": floats("F32", []int{9}, 1, 1, 1, 1, 1, 1, 1, 1, 1)}), tokenizer(nil)},
 		"a shape that is wrong": {tensors(map[string]array{"embeddings": floats("F32", []int{9, 2}, 1, 1)}), tokenizer(nil)},
 		"fewer rows":            {tensors(map[string]array{"embeddings": floats("F32", []int{1, 2}, 1, 1)}), tokenizer(nil)},
-		"numbers unknown":       {tensors(map[string]array{"embeddings": {kind: "BF16", shape: []int{9, 1}, data: make([]byte, 18)}}), tokenizer(nil)},
+		"numbers unknown":       {tensors(map[string]array{"embeddings": {kind: "U8", shape: []int{9, 1}, data: make([]byte, 9)}}), tokenizer(nil)},
 		"a mapping to nowhere": {tensors(map[string]array{"embeddings": floats("F32", []int{1, 2}, 1, 1),
 			"mapping": floats("I64", []int{9}, 0, 0, 0, 0, 0, 0, 0, 0, 1)}), tokenizer(nil)},
 		"not a tokenizer":       {good, []byte("x")},

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/triskele/triskele/services/embed/internal/wordpiece"
+	"github.com/triskele/triskele/fuser/transformer/wordpiece"
 )
 
 // packedPattern matches the file of a packed model.

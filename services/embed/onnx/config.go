@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/triskele/triskele/services/embed/internal/wordpiece"
+	"github.com/triskele/triskele/fuser/transformer/wordpiece"
 )
 
 // layout is a model's configuration, from the files of its folder.

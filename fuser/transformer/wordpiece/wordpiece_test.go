@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/triskele/triskele/services/embed/internal/wordpiece"
+	"github.com/triskele/triskele/fuser/transformer/wordpiece"
 )
 
 // vocabulary has the given tokens at their ids and others that no text has everywhere else.
@@ -129,4 +129,23 @@ func TestManyAddedTokens(t *testing.T) {
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
+}
+
+// FuzzParse reads tokenizers of all kinds. Those that it accepts give ids that exist.
+func FuzzParse(f *testing.F) {
+	const head, tail = `{"normalizer":{"type":"BertNormalizer","lowercase":true},"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"WordPiece","unk_token":"[UNK]",`, `}}`
+	f.Add([]byte(head+`"continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"[UNK]":0,"sea":1,"##s":2}`+tail), "Seas, [UNK] \xff 東")
+	f.Add([]byte(head+`"vocab":{"[UNK]":0,"":1}`+tail), "sea")
+	f.Add([]byte(head+`"vocab":null},"added_tokens":[{"id":0,"content":"[UNK]"}`+`]}`), "[UNK]")
+	f.Fuzz(func(t *testing.T, file []byte, text string) {
+		tokenizer, err := wordpiece.Parse(file)
+		if err != nil {
+			return
+		}
+		for _, id := range tokenizer.IDs(text) {
+			if id < 0 || id >= tokenizer.Size() {
+				t.Errorf("%q has the id %d of %d", text, id, tokenizer.Size())
+			}
+		}
+	})
 }

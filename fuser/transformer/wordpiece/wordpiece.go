@@ -11,7 +11,11 @@ package wordpiece
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -31,6 +35,43 @@ type Tokenizer struct {
 
 	lower, clean, chinese bool // steps of normalisation
 	accents               bool // remove accents
+}
+
+// Load reads the tokenizer.json of a folder, or else its vocab.txt with tokenizer_config.json, which says whether case counts.
+func Load(folder string) (*Tokenizer, error) {
+	t, err := load(folder, "tokenizer.json", Parse)
+	if errors.Is(err, fs.ErrNotExist) {
+		t, err = load(folder, "vocab.txt", func(text []byte) (*Tokenizer, error) {
+			var config struct {
+				Lower *bool `json:"do_lower_case"`
+			}
+			if text, err := os.ReadFile(filepath.Join(folder, "tokenizer_config.json")); err == nil {
+				if err := json.Unmarshal(text, &config); err != nil {
+					return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+				}
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			lines := strings.Split(strings.TrimRight(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"), "\n")
+			return FromVocabulary(lines, config.Lower == nil || *config.Lower)
+		})
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has neither tokenizer.json nor vocab.txt", folder)
+	}
+	return t, err
+}
+
+func load(folder, name string, parse func([]byte) (*Tokenizer, error)) (*Tokenizer, error) {
+	text, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		return nil, err
+	}
+	t, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return t, nil
 }
 
 // Parse reads a tokenizer.json. It returns an error for a tokenizer other than BERT's.
@@ -79,6 +120,9 @@ func Parse(file []byte) (*Tokenizer, error) {
 	}
 	if err := json.Unmarshal(spec.Model.Words, &t.vocabulary); err != nil {
 		return nil, fmt.Errorf("vocab: %w", err)
+	}
+	if t.vocabulary == nil {
+		return nil, errors.New("vocab: there are no tokens")
 	}
 	for _, token := range spec.Added {
 		if token.Content != "" {

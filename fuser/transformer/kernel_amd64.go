@@ -1,0 +1,42 @@
+package transformer
+
+import "golang.org/x/sys/cpu"
+
+// hasAVX2 reports whether the processor has the instructions of the assembly.
+var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+func tile(c, a, b, bias []float32, lda, ldc int) {
+	if !hasAVX2 {
+		plainTile(c, a, b, bias, lda, ldc)
+		return
+	}
+	k := len(b) / columns
+	_, _, _ = c[(rows-1)*ldc+columns-1], a[(rows-1)*lda+k-1], bias[columns-1]
+	tileAVX2(&c[0], &a[0], &b[0], &bias[0], k, lda, ldc)
+}
+
+func exponentials(x []float32) (sum float32) {
+	if !hasAVX2 {
+		return plainExponentials(x)
+	}
+	return expAVX2(&x[0], len(x), &expConstants[0])
+}
+
+func gelu(x []float32) {
+	if !hasAVX2 {
+		plainGELU(x)
+		return
+	}
+	geluAVX2(&x[0], len(x), &geluConstants[0])
+}
+
+// tileAVX2 needs k to be a multiple of 4.
+//
+//go:noescape
+func tileAVX2(c, a, b, bias *float32, k, lda, ldc int)
+
+//go:noescape
+func expAVX2(x *float32, n int, constants *float32) float32
+
+//go:noescape
+func geluAVX2(x *float32, n int, constants *float32)

@@ -1,0 +1,131 @@
+package transformer
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func random(r *rand.Rand, n int, scale float64) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64() * scale)
+	}
+	return x
+}
+
+// distance is the largest difference of two slices, NaN if there is one.
+func distance(a, b []float32) (most float64) {
+	for i := range a {
+		most = max(most, math.Abs(float64(a[i])-float64(b[i])))
+	}
+	return most
+}
+
+// TestTile compares the assembly and plain Go with sums of float64. It also checks that no number beside the tile is written.
+func TestTile(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, k := range []int{4, 16, 48, 400} {
+		lda, ldc := k+r.IntN(5), columns+r.IntN(40)
+		a, b, bias := random(r, (rows-1)*lda+k, 1), random(r, k*columns, 1), random(r, columns, 1)
+		want := random(r, rows*ldc, 1)
+		c, plain := slices.Clone(want), slices.Clone(want)
+		for i := range rows {
+			for j := range columns {
+				sum := float64(bias[j])
+				for l := range k {
+					sum += float64(a[i*lda+l]) * float64(b[l*columns+j])
+				}
+				want[i*ldc+j] = float32(sum)
+			}
+		}
+		tile(c, a, b, bias, lda, ldc)
+		plainTile(plain, a, b, bias, lda, ldc)
+		if d := distance(c, want); !(d < 1e-4) {
+			t.Errorf("k=%d: tile is off by %g", k, d)
+		}
+		if d := distance(plain, want); !(d < 1e-4) {
+			t.Errorf("k=%d: plainTile is off by %g", k, d)
+		}
+	}
+}
+
+func TestExponentials(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	for name, f := range map[string]func([]float32) float32{"assembly": exponentials, "plain": plainExponentials} {
+		for _, n := range []int{8, 16, 80, 8000} {
+			x := random(r, n, 20)
+			x[n/2] = float32(math.Inf(-1))
+			most, want, total := slices.Max(x), make([]float32, n), 0.0
+			for i, v := range x {
+				want[i] = float32(math.Exp(max(float64(v-most), -80)))
+				total += float64(want[i])
+			}
+			sum := f(x)
+			for i := range x {
+				if d := math.Abs(float64(x[i]-want[i])) / float64(want[i]); !(d < 1e-6) {
+					t.Fatalf("%s: number %d is %g, want %g", name, i, x[i], want[i])
+				}
+			}
+			if math.Abs(float64(sum)-total) > 1e-5*total {
+				t.Errorf("%s: the sum is %v, want %v", name, sum, total)
+			}
+		}
+	}
+}
+
+func TestGELU(t *testing.T) {
+	t.Parallel()
+	var x []float32
+	for v := -20.0; v < 20; v += 1.0 / 256 {
+		x = append(x, float32(v))
+	}
+	want := make([]float32, len(x))
+	for i, v := range x {
+		want[i] = float32(float64(v) / 2 * (1 + math.Erf(float64(v)/math.Sqrt2)))
+	}
+	plain := slices.Clone(x)
+	gelu(x)
+	plainGELU(plain)
+	if d := distance(x, want); !(d < 1e-6) {
+		t.Errorf("gelu is off by %g", d)
+	}
+	if d := distance(plain, want); !(d < 1e-6) {
+		t.Errorf("plainGELU is off by %g", d)
+	}
+	broken := slices.Repeat([]float32{float32(math.NaN())}, 8)
+	if gelu(broken); broken[0] == broken[0] {
+		t.Errorf("gelu hides that a number is none: %v", broken[0])
+	}
+}
+
+func BenchmarkTile(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const k = 384
+	a, w, bias, c := random(r, rows*k, 1), random(r, k*columns, 1), random(r, columns, 1), make([]float32, rows*columns)
+	for name, f := range map[string]func(c, a, b, bias []float32, lda, ldc int){"assembly": tile, "plain": plainTile} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				f(c, a, w, bias, k, columns)
+			}
+			b.ReportMetric(2*rows*columns*k*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+		})
+	}
+}
+
+func BenchmarkExponentials(b *testing.B) {
+	x := random(rand.New(rand.NewPCG(1, 2)), 512, 3)
+	for b.Loop() {
+		exponentials(x)
+	}
+}
+
+func BenchmarkGELU(b *testing.B) {
+	x := random(rand.New(rand.NewPCG(1, 2)), 512, 3)
+	for b.Loop() {
+		gelu(x)
+	}
+}

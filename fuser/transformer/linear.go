@@ -1,0 +1,76 @@
+package transformer
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
+)
+
+// linear is a layer y = x*weight + bias. The weights are packed into panels of 16 columns, so that the innermost loop reads them
+// in order.
+type linear struct {
+	in, out int // multiples of columns
+	panels  []float32
+	bias    []float32
+}
+
+func newLinear(in, out int) linear {
+	return linear{in: in, out: out, panels: make([]float32, in*out), bias: make([]float32, out)}
+}
+
+// set puts weights, a row for each output, where from says for their inputs and to for their outputs.
+func (l *linear) set(weight, bias []float32, from, to []int) {
+	for o, place := range to {
+		panel := l.panels[place/columns*columns*l.in:]
+		for i, x := range weight[o*len(from) : (o+1)*len(from)] {
+			panel[from[i]*columns+place%columns] = x
+		}
+		l.bias[place] = bias[o]
+	}
+}
+
+// apply computes y for n rows of x, n a multiple of rows. activate changes 16 numbers of y in place, if it is not nil.
+func (l *linear) apply(ctx context.Context, y, x []float32, n int, activate func([]float32)) error {
+	return spread(ctx, l.out/columns, n*l.in*l.out, func(p int) {
+		size := columns * l.in
+		product(y[p*columns:], x, l.panels[p*size:(p+1)*size], l.bias[p*columns:], n, l.in, l.out)
+		if activate != nil {
+			for r := range n {
+				activate(y[r*l.out+p*columns:][:columns])
+			}
+		}
+	})
+}
+
+// product computes 16 columns of c = bias + a*panel for n rows, a multiple of rows.
+func product(c, a, panel, bias []float32, n, lda, ldc int) {
+	for r := 0; r < n; r += rows {
+		tile(c[r*ldc:], a[r*lda:], panel, bias, lda, ldc)
+	}
+}
+
+// least is the number of products that is worth another goroutine: some 30 µs.
+const least = 1 << 20
+
+// spread does tasks 0 to n-1, which take about products multiplications together, on as many processors as they are worth.
+func spread(ctx context.Context, n, products int, task func(i int)) error {
+	var next atomic.Int64
+	work := func() error {
+		for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+			task(int(i - 1))
+		}
+		return nil
+	}
+	others := make([]error, min(runtime.GOMAXPROCS(0), n, 1+products/least)-1)
+	var done sync.WaitGroup
+	for i := range others {
+		done.Go(func() { others[i] = panics.Catch(ctx, nil, "transformer", work) })
+	}
+	err := panics.Catch(ctx, nil, "transformer", work)
+	done.Wait()
+	return errors.Join(append(others, err)...)
+}
