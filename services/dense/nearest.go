@@ -1,7 +1,6 @@
 package dense
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/leg"
@@ -76,7 +73,7 @@ func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, r
 		return nil, "", err
 	}
 	depth := q.Depth
-	if c.borrows(q) {
+	if q.Borrows(c.rows) {
 		depth = max(depth, leg.Lenders)
 	}
 	scored, inTime, err := c.scoreLikeliest(ctx, n, depth)
@@ -86,85 +83,51 @@ func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, r
 	if !inTime {
 		reason = fmt.Sprintf("only %d of the likeliest %d of %d vectors were compared in time", scored, n, total)
 	}
-	if c.borrows(q) {
-		return c.lent(keepBest(c.candidates[:scored], depth), q), reason, nil
-	}
-	return c.best(c.candidates[:scored], q), reason, nil
-}
-
-// borrows reports whether memories borrow from their neighbours in a search.
-func (c comparison) borrows(q leg.Query) bool { return q.Borrow > 0 && c.rows.Threaded() }
-
-// lent returns the best of candidates and of those that they lend to, in the order of results.
-func (c comparison) lent(best []candidate, q leg.Query) []leg.Hit {
+	best := keepBest(c.candidates[:scored], depth)
 	lenders := len(keepBest(best, leg.Lenders)) // at the front now
-	rows := make([]uint32, len(best))
-	for i, candidate := range best {
-		rows[i] = candidate.row
+	found := scoredOf(best)
+	if q.Borrows(c.rows) {
+		found = q.Lent(c.rows, c.selection, found, lenders, c.lend)
 	}
-	least := -1.0 // lower scores are not among the best: nothing lowers a score
-	if len(best) >= q.Depth {
-		least = fromUnits(worst(best))
+	return q.Hits(c.rows, found), reason, nil
+}
+
+// scoredOf returns candidates with their exact scores.
+func scoredOf(candidates []candidate) []leg.Scored {
+	found := make([]leg.Scored, len(candidates))
+	for i, c := range candidates {
+		found[i] = leg.Scored{Row: c.row, Score: fromUnits(c.score), Own: fromUnits(c.score)}
 	}
-	around := leg.Surround(c.rows, c.selection, rows[:lenders], q.Borrow, true)
-	defer around.Release()
-	others, found := around.Others(rows), c.lend(around, c.query)
-	for _, candidate := range best {
-		if slices.Contains(others, candidate.row) {
-			found = append(found, scored{candidate.row, fromUnits(candidate.score), fromUnits(candidate.score)})
+	return found
+}
+
+// lend implements leg.Lender. A row moves towards the neighbour that lifts it most, by that one's share. So a score is still a
+// cosine. Rows without a vector are left out.
+func (c comparison) lend(around *leg.Surroundings) []leg.Scored {
+	own := c.scoreEach(around.Rows)
+	lent := make([]leg.Scored, 0, len(around.Wanted))
+	for _, place := range around.Wanted {
+		if !c.has(around.Rows[place]) {
+			continue
 		}
-	}
-	return c.hits(slices.DeleteFunc(found, func(f scored) bool { return f.score < least || !c.has(f.row) }), q)
-}
-
-// scored is a row with its score, and that without what neighbours lend.
-type scored struct {
-	row        uint32
-	score, own float64
-}
-
-// hits returns the best of the rows that were found, in the order of results.
-func (c comparison) hits(found []scored, q leg.Query) []leg.Hit {
-	if q.MinScore != nil {
-		found = slices.DeleteFunc(found, func(f scored) bool { return f.own < *q.MinScore })
-	}
-	slices.SortFunc(found, func(a, b scored) int {
-		if a.score != b.score {
-			return cmp.Compare(b.score, a.score)
-		}
-		return leg.CompareRows(c.rows, a.row, b.row)
-	})
-	hits := make([]leg.Hit, min(len(found), q.Depth))
-	for i := range hits {
-		hits[i] = leg.HitAt(c.rows, found[i].row, found[i].score)
-		hits[i].Own = found[i].own
-	}
-	return hits
-}
-
-// lend returns the wanted rows. A row moves towards the neighbour that lifts it most, by that one's share. So a
-// score is still a cosine.
-func (m *matrix) lend(around *leg.Surroundings, query []float32) []scored {
-	own := m.scoreEach(around.Rows, query)
-	lent := make([]scored, len(around.Wanted))
-	for i, place := range around.Wanted {
-		lent[i] = scored{around.Rows[place], own[place], own[place]}
+		score := own[place]
 		around.EachLender(place, func(lender int, share float64) {
 			lifted := own[place] + float64(share*(own[lender]-own[place]))
-			lent[i].score = max(lent[i].score, math.RoundToEven(lifted*scoreUnits)/scoreUnits)
+			score = max(score, math.RoundToEven(lifted*scoreUnits)/scoreUnits)
 		})
+		lent = append(lent, leg.Scored{Row: around.Rows[place], Score: score, Own: own[place]})
 	}
 	return lent
 }
 
-// scoreEach returns the cosines of rows' vectors and a prepared query, -1 for a row without a vector.
-func (m *matrix) scoreEach(rows []uint32, query []float32) []float64 {
+// scoreEach returns the cosines of rows' vectors and the query, -1 for a row without a vector.
+func (c comparison) scoreEach(rows []uint32) []float64 {
 	scores, all := make([]float32, len(rows)), make([]float64, len(rows))
-	with := slices.DeleteFunc(slices.Clone(rows), func(row uint32) bool { return !m.has(row) })
-	m.score(with, query, scores)
+	with := slices.DeleteFunc(slices.Clone(rows), func(row uint32) bool { return !c.has(row) })
+	c.score(with, c.query, scores)
 	next := 0
 	for i, row := range rows {
-		if all[i] = -1; m.has(row) {
+		if all[i] = -1; c.has(row) {
 			all[i] = fromUnits(scores[next])
 			next++
 		}
@@ -346,16 +309,6 @@ func (c comparison) scoreLikeliest(ctx context.Context, n, depth int) (scored in
 	return scored, true, nil
 }
 
-// best returns the best of scored candidates, in the order of results.
-func (c comparison) best(candidates []candidate, q leg.Query) []leg.Hit {
-	candidates = keepBest(candidates, q.Depth)
-	found := make([]scored, len(candidates))
-	for i, candidate := range candidates {
-		found[i] = scored{candidate.row, fromUnits(candidate.score), fromUnits(candidate.score)}
-	}
-	return c.hits(found, q)
-}
-
 // toUnits rounds a cosine to score units, which single precision has exactly.
 func toUnits(cosine float32) float32 { return float32(math.RoundToEven(float64(cosine) * scoreUnits)) }
 
@@ -413,27 +366,4 @@ func moveBest(candidates []candidate, n int) {
 			return
 		}
 	}
-}
-
-// scoresOf returns the scores of memories that have a vector.
-func (c comparison) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
-	scores := make([]leg.Score, 0, len(ids))
-	var rows []uint32
-	for _, id := range ids {
-		if row, known := c.rows.Row(id); known && c.has(row) {
-			rows = append(rows, row)
-		}
-	}
-	if c.borrows(q) {
-		around := leg.Surround(c.rows, c.selection, rows, q.Borrow, false)
-		defer around.Release()
-		for _, f := range c.lend(around, c.query) {
-			scores = append(scores, leg.Score{ID: c.rows.IDs[f.row], Score: f.score, Own: f.own})
-		}
-		return scores
-	}
-	for i, score := range c.scoreEach(rows, c.query) {
-		scores = append(scores, leg.Score{ID: c.rows.IDs[rows[i]], Score: score, Own: score})
-	}
-	return scores
 }

@@ -410,7 +410,7 @@ func TestLikelyAreNearest(t *testing.T) {
 				if _, _, err := c.scoreLikeliest(t.Context(), 2*len(c.candidates), depth); err != nil {
 					t.Fatal(err)
 				}
-				want := c.best(c.candidates, q)
+				want := q.Hits(c.rows, scoredOf(c.candidates))
 				if len(got) != len(want) {
 					t.Fatalf("got %d hits, want %d", len(got), len(want))
 				}

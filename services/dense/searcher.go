@@ -204,7 +204,7 @@ func (s *searcher) scoresInMemory(ctx context.Context, q leg.Query, vector []flo
 	defer view.Close()
 	m := view.Part.(*matrix)
 	c := comparison{matrix: m, selection: view.Selection, query: prepared(m.whiten(q, vector))}
-	return c.scoresOf(q, ids), nil
+	return q.Scores(m.rows, view.Selection, ids, m.has, c.lend), nil
 }
 
 // modelUse tells whether a model is active. It asks the database at most once in lookAgain.

@@ -3,6 +3,7 @@ package leg
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/triskele/triskele/services/store/replica"
@@ -27,4 +28,32 @@ func CompareRows(rows *replica.Rows, a, b uint32) int {
 // HitAt returns the memory of a row as a hit, with a score of its own.
 func HitAt(rows *replica.Rows, row uint32, score float64) Hit {
 	return Hit{ID: rows.IDs[row], Score: score, Own: score, Importance: rows.Importance[row], CreatedAt: time.UnixMicro(rows.Created[row]).UTC()}
+}
+
+// Scored is a row with its score, and that without what neighbours in its thread lend.
+type Scored struct {
+	Row        uint32
+	Score, Own float64
+}
+
+// Compare is CompareHits for rows.
+func (a Scored) Compare(rows *replica.Rows, b Scored) int {
+	if a.Score != b.Score {
+		return cmp.Compare(b.Score, a.Score)
+	}
+	return CompareRows(rows, a.Row, b.Row)
+}
+
+// Hits returns the best of the rows that a search has found. It moves these to the front, in the order of hits.
+func (q Query) Hits(rows *replica.Rows, found []Scored) []Hit {
+	if q.MinScore != nil {
+		found = slices.DeleteFunc(found, func(f Scored) bool { return f.Own < *q.MinScore })
+	}
+	slices.SortFunc(found, func(a, b Scored) int { return a.Compare(rows, b) })
+	hits := make([]Hit, min(len(found), q.Depth))
+	for i := range hits {
+		hits[i] = HitAt(rows, found[i].Row, found[i].Score)
+		hits[i].Own = found[i].Own
+	}
+	return hits
 }

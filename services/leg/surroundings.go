@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"github.com/triskele/triskele/services/store/replica"
 )
 
@@ -51,14 +53,17 @@ func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, bor
 	for _, row := range of {
 		left.set(row)
 	}
-	around := 0
+	around, margin := 0, 0
+	if borrow > 0 {
+		margin = reach
+	}
 	if borrowers {
-		around = reach
+		around, margin = reach, reach+margin
 	}
 	s.Rows, s.Wanted, s.lends, s.ends = s.Rows[:0], s.Wanted[:0], s.lends[:0], s.ends[:0]
 	for _, row := range of {
 		if left.has(row) {
-			s.stretch(rows, selection, left, firstBefore(rows, left, row, around+reach), around)
+			s.stretch(rows, selection, left, firstBefore(rows, left, row, margin), around, margin)
 		}
 	}
 	return s
@@ -80,10 +85,10 @@ func firstBefore(rows *replica.Rows, left bits, row uint32, margin int) uint32 {
 }
 
 // stretch adds the stretch that begins with a row. Its margin is wide enough for those who lend to the wanted rows.
-func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection, left bits, row uint32, around int) {
+func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection, left bits, row uint32, around, margin int) {
 	from, last := len(s.Rows), -1 // the last given row
 	given := s.given[:0]
-	for there := true; there && (last < 0 || len(s.Rows)-last <= around+reach); row, there = rows.After(row) {
+	for there := true; there && (last < 0 || len(s.Rows)-last <= margin); row, there = rows.After(row) {
 		if left.has(row) {
 			last = len(s.Rows)
 			given = append(given, last)
@@ -120,19 +125,55 @@ func (s *Surroundings) EachLender(place int, lend func(place int, share float64)
 	}
 }
 
-// Others returns the rows that are not wanted.
-func (s *Surroundings) Others(of []uint32) (others []uint32) {
-	wanted := make([]uint32, len(s.Wanted))
-	for i, place := range s.Wanted {
-		wanted[i] = s.Rows[place]
-	}
-	slices.Sort(wanted)
-	for _, row := range of {
-		if _, is := slices.BinarySearch(wanted, row); !is {
-			others = append(others, row)
+// Borrows reports whether memories borrow from their neighbours in a search.
+func (q Query) Borrows(rows *replica.Rows) bool { return q.Borrow > 0 && rows.Threaded() }
+
+// Lender returns the scores of the wanted rows, with what their neighbours lend.
+type Lender func(*Surroundings) []Scored
+
+// Lent returns what a search has found: the best rows by their own scores, and those that the first of them lend to. At least
+// q.Depth and Lenders rows are the best, if there are so many.
+func (q Query) Lent(rows *replica.Rows, selection *replica.Selection, best []Scored, lenders int, lend Lender) []Scored {
+	given, least := make([]uint32, len(best)), 0.
+	for i, b := range best {
+		if given[i] = b.Row; i == 0 || b.Score < least {
+			least = b.Score
 		}
 	}
-	return others
+	around := Surround(rows, selection, given[:lenders], q.Borrow, true)
+	defer around.Release()
+	found := lend(around)
+	if len(best) >= q.Depth { // lower scores are not among the best: nothing lowers a score
+		found = slices.DeleteFunc(found, func(f Scored) bool { return f.Score < least })
+	}
+	wanted := make([]uint32, len(around.Wanted))
+	for i, place := range around.Wanted {
+		wanted[i] = around.Rows[place]
+	}
+	slices.Sort(wanted)
+	for _, b := range best {
+		if _, is := slices.BinarySearch(wanted, b.Row); !is {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// Scores returns the scores of those of the memories that a leg has.
+func (q Query) Scores(rows *replica.Rows, selection *replica.Selection, ids []uuid.UUID, has func(row uint32) bool, lend Lender) []Score {
+	var of []uint32
+	for _, id := range ids {
+		if row, known := rows.Row(id); known && has(row) {
+			of = append(of, row)
+		}
+	}
+	around := Surround(rows, selection, of, q.Borrow, false)
+	defer around.Release()
+	scores := make([]Score, 0, len(of))
+	for _, f := range lend(around) {
+		scores = append(scores, Score{ID: rows.IDs[f.Row], Score: f.Score, Own: f.Own})
+	}
+	return scores
 }
 
 // borrowOf returns a request's multiple of what neighbours lend.

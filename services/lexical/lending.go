@@ -8,13 +8,10 @@ import (
 	"github.com/triskele/triskele/services/leg"
 )
 
-// borrows reports whether memories borrow from their neighbours in a search.
-func (s *bm25) borrows(q leg.Query) bool { return q.Borrow > 0 && s.rows.Threaded() }
-
-// lend returns the wanted rows with what their neighbours lend. Neighbours lend terms. Let x be the part, 0 to 1, of the most
+// lend implements leg.Lender. Neighbours lend terms. Let x be the part, 0 to 1, of the most
 // that a term can add to a score. A memory then has 1 - (1 - x) * product of (1 - share * x) over its lenders. So words of
 // neighbours complete those of the memory, and a word that several have counts little more than once.
-func (s *bm25) lend(around *leg.Surroundings) []scored {
+func (s *bm25) lend(around *leg.Surroundings) []leg.Scored {
 	n, buffer := len(s.terms), contributionBuffers.Get().(*contributions)
 	defer contributionBuffers.Put(buffer)
 	s.contribute(buffer, around.Rows)
@@ -24,7 +21,7 @@ func (s *bm25) lend(around *leg.Surroundings) []scored {
 			most[i] = float64(t.weight * s.saturation.scale)
 		}
 	}
-	found := make([]scored, len(around.Wanted))
+	found := make([]leg.Scored, len(around.Wanted))
 	for i, place := range around.Wanted {
 		own, lent := 0.0, false
 		for t, c := range buffer.of[place*n : place*n+n] {
@@ -42,13 +39,13 @@ func (s *bm25) lend(around *leg.Surroundings) []scored {
 				}
 			}
 		})
-		found[i] = scored{row: around.Rows[place], score: own, own: own}
+		found[i] = leg.Scored{Row: around.Rows[place], Score: own, Own: own}
 		if lent {
 			score := 0.0
 			for t := range missing {
 				score += float64(most[t] * (1 - missing[t]))
 			}
-			found[i].score = max(score, own)
+			found[i].Score = max(score, own)
 		}
 	}
 	return found
@@ -90,27 +87,4 @@ func (s *bm25) contribute(to *contributions, rows []uint32) {
 			}
 		}
 	}
-}
-
-// lent returns the best of the given rows and of those that they lend to.
-func (s *bm25) lent(q leg.Query, best []scored) []scored {
-	rows := make([]uint32, len(best))
-	for i, b := range best {
-		rows[i] = b.row
-	}
-	found, least := newTop(q.Depth, s.compare), leastOf(q)
-	around := leg.Surround(s.rows, s.Selection, rows[:min(len(rows), leg.Lenders)], q.Borrow, true)
-	defer around.Release()
-	for _, b := range s.lend(around) {
-		if b.own >= least && b.score > 0 {
-			found.add(b)
-		}
-	}
-	others := around.Others(rows)
-	for _, b := range best {
-		if slices.Contains(others, b.row) {
-			found.add(b)
-		}
-	}
-	return found.sorted()
 }

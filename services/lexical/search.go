@@ -194,7 +194,7 @@ var windows = sync.Pool{New: func() any { return new(window) }}
 // best returns the best hits. This is MaxScore in windows of rows: the postings of the rarest terms are added up window by
 // window. As soon as the other terms together cannot lift a row among the best, they are looked up only for rows that have a
 // score already. H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995.
-func (s *bm25) best(ctx context.Context, q leg.Query) []scored {
+func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Scored {
 	if s.fewSelected() {
 		return s.bestOf(q, s.List())
 	}
@@ -222,8 +222,8 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []scored {
 				score, row := w.scores[at], from+uint32(at)
 				w.scores[at] = 0
 				if score = s.raise(score, row, essential, rest, least); score > 0 && score >= least && s.Has(row) {
-					if found.add(scored{row, score, score}) {
-						least = max(least, found.worst().score)
+					if found.add(leg.Scored{Row: row, Score: score, Own: score}) {
+						least = max(least, found.worst().Score)
 					}
 				}
 			}
@@ -232,25 +232,24 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []scored {
 	return found.sorted()
 }
 
-// scored is a row with its score, and what its own terms give it of that.
-type scored struct {
-	row        uint32
-	score, own float64
-}
-
 // compare is leg.CompareHits.
-func (s *bm25) compare(a, b scored) int {
-	if a.score != b.score {
-		return cmp.Compare(b.score, a.score)
-	}
-	return leg.CompareRows(s.rows, a.row, b.row)
-}
+func (s *bm25) compare(a, b leg.Scored) int { return a.Compare(s.rows, b) }
 
-func (s *bm25) hits(found []scored) []leg.Hit {
-	hits := make([]leg.Hit, len(found))
-	for i, f := range found {
-		hits[i] = leg.HitAt(s.rows, f.row, f.score)
-		hits[i].Own, hits[i].Matched = f.own, s.matched(f.row)
+// hits returns the best hits, with what neighbours lend.
+func (s *bm25) hits(ctx context.Context, q leg.Query) []leg.Hit {
+	borrowing, borrows := q, q.Borrows(s.rows)
+	if borrows {
+		borrowing.Depth = max(q.Depth, leg.Lenders)
+	}
+	found := s.best(ctx, borrowing)
+	if borrows {
+		found = q.Lent(s.rows, s.Selection, found, min(len(found), leg.Lenders), func(around *leg.Surroundings) []leg.Scored {
+			return slices.DeleteFunc(s.lend(around), func(f leg.Scored) bool { return f.Score <= 0 })
+		})
+	}
+	hits := q.Hits(s.rows, found)
+	for i := range hits {
+		hits[i].Matched = s.matched(found[i].Row)
 	}
 	return hits
 }
@@ -342,12 +341,12 @@ func (s *bm25) fewSelected() bool {
 }
 
 // bestOf returns the best hits among ascending rows.
-func (s *bm25) bestOf(q leg.Query, rows []uint32) []scored {
+func (s *bm25) bestOf(q leg.Query, rows []uint32) []leg.Scored {
 	found, least, rest := newTop(q.Depth, s.compare), leastOf(q), s.bounds()
 	for _, row := range rows {
 		if score := s.raise(0, row, 0, rest, least); score > 0 && score >= least {
-			if found.add(scored{row, score, score}) {
-				least = max(least, found.worst().score)
+			if found.add(leg.Scored{Row: row, Score: score, Own: score}) {
+				least = max(least, found.worst().Score)
 			}
 		}
 	}
@@ -356,31 +355,7 @@ func (s *bm25) bestOf(q leg.Query, rows []uint32) []scored {
 
 // scoresOf returns the scores of memories that have a document.
 func (s *bm25) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
-	var rows []uint32
-	scores := make([]leg.Score, 0, len(ids))
-	for _, id := range ids {
-		if row, known := s.rows.Row(id); known && s.has(row) {
-			rows = append(rows, row)
-		}
-	}
-	if s.borrows(q) {
-		around := leg.Surround(s.rows, s.Selection, rows, q.Borrow, false)
-		defer around.Release()
-		for _, found := range s.lend(around) {
-			scores = append(scores, leg.Score{ID: s.rows.IDs[found.row], Score: found.score, Own: found.own})
-		}
-		return scores
-	}
-	slices.Sort(rows)
-	for i := range s.terms {
-		s.terms[i].next = 0
-	}
-	rest := s.bounds()
-	for _, row := range rows {
-		score := s.raise(0, row, 0, rest, 0)
-		scores = append(scores, leg.Score{ID: s.rows.IDs[row], Score: score, Own: score})
-	}
-	return scores
+	return q.Scores(s.rows, s.Selection, ids, s.has, s.lend)
 }
 
 // exactMatches returns the selected memories whose title or content equals the query or a quoted phrase of it, latest first.
@@ -476,12 +451,7 @@ func (s *bm25) search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if s.searched < s.query.distinct {
 		result.Reason = fmt.Sprintf("searched for %d of the %d terms", s.searched, s.query.distinct)
 	}
-	if borrowing := q; s.borrows(q) {
-		borrowing.Depth = max(q.Depth, leg.Lenders)
-		result.Hits = s.hits(s.lent(q, s.best(ctx, borrowing)))
-	} else {
-		result.Hits = s.hits(s.best(ctx, q))
-	}
+	result.Hits = s.hits(ctx, q)
 	if s.cut != "" {
 		if len(result.Hits) == 0 {
 			return leg.Result{}, ctx.Err()
