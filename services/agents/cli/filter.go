@@ -3,8 +3,6 @@ package cli
 import (
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/internal/when"
 )
@@ -22,18 +20,8 @@ type filterFlags struct {
 }
 
 func (f filterFlags) filter(now time.Time) *triskelev1.Filter {
-	out := &triskelev1.Filter{TagsAny: f.Tag, TagsAll: f.TagsAll, Categories: f.Category, IncludeSuperseded: f.IncludeSuperseded}
-	if f.Since.Set() {
-		out.CreatedFrom = timestamppb.New(f.Since.Ago(now))
+	return &triskelev1.Filter{
+		TagsAny: f.Tag, TagsAll: f.TagsAll, Categories: f.Category, IncludeSuperseded: f.IncludeSuperseded,
+		CreatedFrom: f.Since.Ago(now), CreatedBefore: f.Before.Ago(now), OccurredFrom: f.OccurredSince.Ago(now), OccurredBefore: f.OccurredBefore.Ago(now),
 	}
-	if f.Before.Set() {
-		out.CreatedBefore = timestamppb.New(f.Before.Ago(now))
-	}
-	if f.OccurredSince.Set() {
-		out.OccurredFrom = timestamppb.New(f.OccurredSince.Ago(now))
-	}
-	if f.OccurredBefore.Set() {
-		out.OccurredBefore = timestamppb.New(f.OccurredBefore.Ago(now))
-	}
-	return out
 }

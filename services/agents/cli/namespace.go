@@ -32,7 +32,9 @@ func (c *namespaceListCmd) Run(ctx context.Context, env *Env) error {
 			resp, err := s.Memories.ListNamespaces(ctx, &triskelev1.ListNamespacesRequest{Prefix: c.Prefix, PageSize: pageSize(0), PageToken: token})
 			return resp.GetNamespaces(), resp.GetNextPageToken(), err
 		})
-		return showList(env, c.JSON, all, 0, nothingFound, func(n *triskelev1.ListNamespacesResponse_Namespace) string { return render.Plain(n.GetNamespace()) + "\n" })
+		return showList(env, c.JSON, all, 0, nothingFound, func(n *triskelev1.ListNamespacesResponse_Namespace) string {
+			return render.Plain(n.GetNamespace()) + "\n"
+		})
 	})
 }
 

@@ -3,10 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -52,8 +52,9 @@ type recallCmd struct {
 // leftOut is how many memories below the cut are counted and named.
 const leftOut = 3
 
-var missPolicies = map[string]triskelev1.MissPolicy{
-	"answer": triskelev1.MissPolicy_MISS_POLICY_ANSWER, "fail": triskelev1.MissPolicy_MISS_POLICY_FAIL,
+// missPolicy returns a policy by its name. No name is none.
+func missPolicy(name string) triskelev1.MissPolicy {
+	return triskelev1.MissPolicy(triskelev1.MissPolicy_value["MISS_POLICY_"+strings.ToUpper(name)])
 }
 
 // Validate refuses contradictory flags.
@@ -82,20 +83,15 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		limit = 50
 	}
 	req := &triskelev1.RecallRequest{
-		Namespaces: c.Namespace, Query: query, Limit: &limit, Filter: c.Filter.filter(now), Budget: durationpb.New(c.Budget),
-		SortBy: map[string]triskelev1.SortBy{
-			"relevance": triskelev1.SortBy_SORT_BY_RELEVANCE, "importance": triskelev1.SortBy_SORT_BY_IMPORTANCE, "recency": triskelev1.SortBy_SORT_BY_RECENCY,
-		}[c.Sort],
+		Namespaces: c.Namespace, Query: query, Limit: &limit, Filter: c.Filter.filter(now), AsOf: c.AsOf.Ago(now), Budget: durationpb.New(c.Budget),
+		SortBy:  triskelev1.SortBy(triskelev1.SortBy_value["SORT_BY_"+strings.ToUpper(c.Sort)]),
 		Fusion:  &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: c.Fusion.Method()},
-		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
+		OnError: missPolicy(c.OnError), OnTimeout: missPolicy(c.OnTimeout), Quorum: c.Quorum,
 		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, Surroundings: c.Surroundings, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
 	}
 	if !c.All && c.Sort != "recency" {
 		req.MinScore, req.ReturnLeftOut = client.Relevant(), leftOut
-	}
-	if c.AsOf.Set() {
-		req.AsOf = timestamppb.New(c.AsOf.Ago(now))
 	}
 	if c.Rerank {
 		req.Rerank = &triskelev1.Rerank{Enabled: &c.Rerank}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/internal/render"
@@ -190,9 +189,7 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 	m := &triskelev1.Memory{
 		Content: content, Title: valueOf(c.Title), Tags: c.Tag, Category: valueOf(c.Category), ExpandedKeywords: c.Keyword, Importance: c.Importance,
 		Sensitive: valueOf(c.Sensitive), Source: valueOf(c.Source), Thread: valueOf(c.Thread), Position: c.Position,
-	}
-	if c.Expires.Set() {
-		m.ExpiresAt = timestamppb.New(c.Expires.Ahead(env.Now()))
+		ExpiresAt: c.Expires.Ahead(env.Now()),
 	}
 	paths := append(c.set(), c.Clear...)
 	return c.withIDs(ctx, []string{c.ID}, func(s *session, ids []string) error {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/internal/when"
 )
@@ -30,18 +28,11 @@ type memoryFlags struct {
 }
 
 func (f memoryFlags) memory(namespace, content string, now time.Time) *triskelev1.Memory {
-	m := &triskelev1.Memory{
+	return &triskelev1.Memory{
 		Namespace: namespace, Content: content, Title: f.Title, Tags: f.Tag, Category: f.Category, ExpandedKeywords: f.Keyword,
 		Importance: f.Importance, Sensitive: f.Sensitive, Source: f.Source, IdempotencyKey: f.IdempotencyKey,
-		Thread: f.Thread, Position: f.Position,
+		Thread: f.Thread, Position: f.Position, OccurredAt: f.Occurred.Ago(now), ExpiresAt: f.Expires.Ahead(now),
 	}
-	if f.Occurred.Set() {
-		m.OccurredAt = timestamppb.New(f.Occurred.Ago(now))
-	}
-	if f.Expires.Set() {
-		m.ExpiresAt = timestamppb.New(f.Expires.Ahead(now))
-	}
-	return m
 }
 
 // maxText is larger than any memory, so that the server reports an oversized text.

@@ -42,7 +42,7 @@ func (c *tokenCreateCmd) Run(env *Env) error {
 		grant.Scopes = append(grant.Scopes, auth.Scope(scope))
 	}
 	if c.Expires.Set() {
-		if grant.Expires = c.Expires.Ahead(now).UTC().Truncate(time.Second); !grant.Expires.After(now) {
+		if grant.Expires = c.Expires.Ahead(now).AsTime().Truncate(time.Second); !grant.Expires.After(now) {
 			return fmt.Errorf("--expires: %s is in the past", grant.Expires.Format(time.RFC3339))
 		}
 	}

@@ -27,10 +27,10 @@ type recallInput struct {
 	MaxTokens         int      `json:"max_tokens,omitempty" jsonschema:"How long the answer may be, in estimated tokens."`
 	Tags              []string `json:"tags,omitempty" jsonschema:"Only memories with one of these tags."`
 	Categories        []string `json:"categories,omitempty" jsonschema:"Only memories of one of these categories."`
-	Since             *moment  `json:"since,omitempty" jsonschema:"Only memories stored from then on: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
-	Before            *moment  `json:"before,omitempty" jsonschema:"Only memories stored before then."`
-	OccurredSince     *moment  `json:"occurred_since,omitempty" jsonschema:"Only memories of what happened from then on."`
-	OccurredBefore    *moment  `json:"occurred_before,omitempty" jsonschema:"Only memories of what happened before then."`
+	Since             moment   `json:"since,omitzero" jsonschema:"Only memories stored from then on: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
+	Before            moment   `json:"before,omitzero" jsonschema:"Only memories stored before then."`
+	OccurredSince     moment   `json:"occurred_since,omitzero" jsonschema:"Only memories of what happened from then on."`
+	OccurredBefore    moment   `json:"occurred_before,omitzero" jsonschema:"Only memories of what happened before then."`
 	IncludeSuperseded bool     `json:"include_superseded,omitempty" jsonschema:"Also memories that a newer one has replaced."`
 	Surroundings      int32    `json:"surroundings,omitempty" jsonschema:"How many memories beside each found one to show as context, on each side in its conversation or document; 10 at most."`
 	Namespace         string   `json:"namespace,omitempty" jsonschema:"Where to look, instead of the namespace this server works on."`
@@ -77,8 +77,8 @@ type memoryInput struct {
 	Importance     *float64 `json:"importance,omitempty" jsonschema:"How much it matters, 0 to 1; 0.5 if not given."`
 	Sensitive      bool     `json:"sensitive,omitempty" jsonschema:"For secrets: the memory is found by its words only; the memory service never embeds it, links it or sends it to a model."`
 	Source         string   `json:"source,omitempty" jsonschema:"Where it comes from, such as a file or a conversation."`
-	OccurredAt     *moment  `json:"occurred_at,omitempty" jsonschema:"When it happened, if not now: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
-	ExpiresAt      *moment  `json:"expires_at,omitempty" jsonschema:"From this time on, recall leaves it out."`
+	OccurredAt     moment   `json:"occurred_at,omitzero" jsonschema:"When it happened, if not now: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
+	ExpiresAt      moment   `json:"expires_at,omitzero" jsonschema:"From this time on, recall leaves it out."`
 	Thread         string   `json:"thread,omitempty" jsonschema:"Name of the conversation, document or log that it is part of."`
 	Position       *int64   `json:"position,omitempty" jsonschema:"Its place in the thread; in the order of storing if not given."`
 	IdempotencyKey string   `json:"idempotency_key,omitempty" jsonschema:"Makes a repeated call harmless."`
@@ -109,7 +109,7 @@ type updateInput struct {
 	Category         *string  `json:"category,omitempty"`
 	Importance       *float64 `json:"importance,omitempty"`
 	Sensitive        *bool    `json:"sensitive,omitempty"`
-	ExpiresAt        *moment  `json:"expires_at,omitempty" jsonschema:"From this time on, recall leaves it out: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
+	ExpiresAt        moment   `json:"expires_at,omitzero" jsonschema:"From this time on, recall leaves it out: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
 	ExpectedRevision int64    `json:"expected_revision,omitempty" jsonschema:"Change nothing unless the memory still has this revision."`
 	Namespace        string   `json:"namespace,omitempty"`
 }
@@ -133,8 +133,8 @@ type listInput struct {
 	Limit             int32    `json:"limit,omitempty" jsonschema:"How many at most; 20 if not given."`
 	Tags              []string `json:"tags,omitempty" jsonschema:"Only memories with one of these tags."`
 	Categories        []string `json:"categories,omitempty" jsonschema:"Only memories of one of these categories."`
-	Since             *moment  `json:"since,omitempty" jsonschema:"Only memories stored from then on: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
-	Before            *moment  `json:"before,omitempty" jsonschema:"Only memories stored before then."`
+	Since             moment   `json:"since,omitzero" jsonschema:"Only memories stored from then on: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
+	Before            moment   `json:"before,omitzero" jsonschema:"Only memories stored before then."`
 	IncludeSuperseded bool     `json:"include_superseded,omitempty" jsonschema:"Also memories that a newer one has replaced."`
 	PageToken         string   `json:"page_token,omitempty" jsonschema:"The next_page_token of the previous page."`
 	Namespace         string   `json:"namespace,omitempty"`
@@ -200,27 +200,17 @@ func (s *server) namespace(requested string) string {
 	return s.config.Namespace
 }
 
-func filter(tags, categories []string, since, before *moment, superseded bool) *triskelev1.Filter {
+func filter(tags, categories []string, since, before moment, superseded bool) *triskelev1.Filter {
 	return &triskelev1.Filter{
 		TagsAny: tags, Categories: categories, CreatedFrom: since.ago(), CreatedBefore: before.ago(), IncludeSuperseded: superseded,
 	}
 }
 
 // ago returns the time; a span counts back from now.
-func (m *moment) ago() *timestamppb.Timestamp {
-	if m == nil {
-		return nil
-	}
-	return timestamppb.New(m.Ago(time.Now()))
-}
+func (m moment) ago() *timestamppb.Timestamp { return m.Ago(time.Now()) }
 
 // ahead returns the time; a span counts from now.
-func (m *moment) ahead() *timestamppb.Timestamp {
-	if m == nil {
-		return nil
-	}
-	return timestamppb.New(m.Ahead(time.Now()))
-}
+func (m moment) ahead() *timestamppb.Timestamp { return m.Ahead(time.Now()) }
 
 // leftOut is how many memories an agent gets to see when all are unlikely to be relevant.
 const leftOut = 3
@@ -343,7 +333,7 @@ func (s *server) update(ctx context.Context, in updateInput) (string, updatedOut
 	changed("sensitive", set(&m.Sensitive, in.Sensitive))
 	changed("tags", in.Tags != nil)
 	changed("importance", in.Importance != nil)
-	changed("expires_at", in.ExpiresAt != nil)
+	changed("expires_at", in.ExpiresAt.Set())
 	resp, err := s.memories.Update(ctx, &triskelev1.UpdateRequest{
 		Namespace: s.namespace(in.Namespace), Id: in.ID, Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: in.ExpectedRevision,
 	})

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Moment is a date (UTC), a time, or a span from now.
@@ -41,20 +43,20 @@ func (m *Moment) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Ago returns the time; a span counts back from now.
-func (m Moment) Ago(now time.Time) time.Time {
-	if m.at.IsZero() {
-		return now.Add(-m.distance)
-	}
-	return m.at
-}
+// Ago returns the time; a span counts back from now. It returns nil if the moment was not given.
+func (m Moment) Ago(now time.Time) *timestamppb.Timestamp { return m.from(now, -m.distance) }
 
-// Ahead returns the time; a span counts from now.
-func (m Moment) Ahead(now time.Time) time.Time {
-	if m.at.IsZero() {
-		return now.Add(m.distance)
+// Ahead returns the time; a span counts from now. It returns nil if the moment was not given.
+func (m Moment) Ahead(now time.Time) *timestamppb.Timestamp { return m.from(now, m.distance) }
+
+func (m Moment) from(now time.Time, distance time.Duration) *timestamppb.Timestamp {
+	switch {
+	case !m.set:
+		return nil
+	case m.at.IsZero():
+		return timestamppb.New(now.Add(distance))
 	}
-	return m.at
+	return timestamppb.New(m.at)
 }
 
 // Set reports whether the moment was given.

@@ -21,7 +21,7 @@ func TestMoments(t *testing.T) {
 			t.Errorf("%s: %v, set %v", text, err, m.Set())
 			continue
 		}
-		if ago, ahead := m.Ago(now).UTC().Format(time.RFC3339), m.Ahead(now).UTC().Format(time.RFC3339); ago != want[0] || ahead != want[1] {
+		if ago, ahead := m.Ago(now).AsTime().Format(time.RFC3339), m.Ahead(now).AsTime().Format(time.RFC3339); ago != want[0] || ahead != want[1] {
 			t.Errorf("%s: got %s and %s, want %s and %s", text, ago, ahead, want[0], want[1])
 		}
 	}
