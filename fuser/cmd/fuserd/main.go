@@ -12,7 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/page"
@@ -67,16 +66,27 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	if err != nil {
 		return err
 	}
-	conns := &connections{tel: tel, creds: creds}
-	defer conns.close()
-	legs, err := conns.legs(config.Legs)
+	dial := func(name, target string) (*grpc.ClientConn, error) {
+		conn, err := rpc.Dial(target, tel, grpc.WithTransportCredentials(creds))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return conn, nil
+	}
+	var legs []triskelev1.LegServiceClient
+	for _, leg := range config.Legs {
+		conn, err := dial("leg "+leg.Name, leg.Target)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		legs = append(legs, triskelev1.NewLegServiceClient(conn))
+	}
+	conn, err := dial("memory", config.Memory.Target)
 	if err != nil {
 		return err
 	}
-	conn, err := conns.dial("memory", config.Memory.Target)
-	if err != nil {
-		return err
-	}
+	defer func() { _ = conn.Close() }()
 	memory := triskelev1.NewMemoryServiceClient(conn)
 	g, err := gateway.New(config, legs, memory, tel, log)
 	if err != nil {
@@ -143,37 +153,4 @@ func (f *flags) config() (config gateway.Config, err error) {
 		config.Recent = recent.New()
 	}
 	return config, nil
-}
-
-// connections are the connections to the dependencies.
-type connections struct {
-	tel   *telemetry.Service
-	creds credentials.TransportCredentials
-	open  []*grpc.ClientConn
-}
-
-func (c *connections) dial(name, target string) (*grpc.ClientConn, error) {
-	conn, err := rpc.Dial(target, c.tel, grpc.WithTransportCredentials(c.creds))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	c.open = append(c.open, conn)
-	return conn, nil
-}
-
-func (c *connections) legs(legs []gateway.Leg) (clients []triskelev1.LegServiceClient, err error) {
-	for _, leg := range legs {
-		conn, err := c.dial("leg "+leg.Name, leg.Target)
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, triskelev1.NewLegServiceClient(conn))
-	}
-	return clients, nil
-}
-
-func (c *connections) close() {
-	for _, conn := range c.open {
-		_ = conn.Close()
-	}
 }

@@ -23,35 +23,35 @@ func (report *Report) plots() (titles []string, charts []chart.Chart) {
 	for _, p := range report.Budgets {
 		budgets.Ticks = append(budgets.Ticks, p.Budget)
 	}
+	// band is a line with the lower values, and one with the upper values if they are visibly higher.
+	band := func(to *chart.Chart, colour int, low, high string, least float64, values func(Point) (low, high float64)) {
+		lower, upper := chart.Series{Name: low, Colour: colour}, chart.Series{Name: high, Colour: colour, Dashed: true}
+		differ := false
+		for _, p := range report.Budgets {
+			l, h := values(p)
+			lower.Points = append(lower.Points, chart.Point{X: p.Budget, Y: l})
+			upper.Points = append(upper.Points, chart.Point{X: p.Budget, Y: h})
+			differ = differ || h-l > least
+		}
+		if to.Series = append(to.Series, lower); differ {
+			to.Series = append(to.Series, upper)
+		}
+	}
 	drops := chart.Chart{X: budgets, Y: chart.Axis{Label: "recalls in which the leg would be dropped (%)", Ticks: []float64{0, 20, 40, 60, 80, 100}}}
 	for i, leg := range report.Legs {
-		sure, perhaps := chart.Series{Name: leg.Name, Colour: i}, chart.Series{Name: leg.Name + ", perhaps", Colour: i, Dashed: true}
-		anyUnknown := false
-		for _, p := range report.Budgets {
+		band(&drops, i, leg.Name, leg.Name+", perhaps", 0, func(p Point) (low, high float64) {
 			d := p.Legs[leg.Name]
-			sure.Points = append(sure.Points, chart.Point{X: p.Budget, Y: 100 * d.Share})
-			perhaps.Points = append(perhaps.Points, chart.Point{X: p.Budget, Y: 100 * (d.Share + d.Unknown)})
-			anyUnknown = anyUnknown || d.Unknown > 0
-		}
-		if drops.Series = append(drops.Series, sure); anyUnknown {
-			drops.Series = append(drops.Series, perhaps)
-		}
+			return 100 * d.Share, 100 * (d.Share + d.Unknown)
+		})
 	}
 	titles, charts = append(titles, "Dropped legs by budget"), append(charts, drops)
 	for _, measure := range report.Measures() {
 		quality := chart.Chart{X: budgets, Y: chart.Axis{Label: measure, Ticks: []float64{0, 0.2, 0.4, 0.6, 0.8, 1}}}
 		for i, set := range report.Sets() {
-			low, high := chart.Series{Name: set, Colour: i}, chart.Series{Name: set + ", at best", Colour: i, Dashed: true}
-			differ := false
-			for _, p := range report.Budgets {
+			band(&quality, i, set, set+", at best", 0.0005, func(p Point) (low, high float64) {
 				r := p.Quality[set][measure]
-				low.Points = append(low.Points, chart.Point{X: p.Budget, Y: r.Low})
-				high.Points = append(high.Points, chart.Point{X: p.Budget, Y: r.High})
-				differ = differ || r.High-r.Low > 0.0005
-			}
-			if quality.Series = append(quality.Series, low); differ {
-				quality.Series = append(quality.Series, high)
-			}
+				return r.Low, r.High
+			})
 		}
 		titles, charts = append(titles, measure+" by budget"), append(charts, quality)
 	}
@@ -78,18 +78,17 @@ func (report *Report) Measures() []string {
 //go:embed report.html
 var page string
 
-var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"ms":      func(v float64) string { return fmt.Sprintf("%.3g", v) },
-	"percent": func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) },
-	"three":   func(v float64) string { return fmt.Sprintf("%.3f", v) },
-	"join":    func(legs []string) string { return strings.Join(legs, ", ") },
-	"sum":     func(a, b float64) float64 { return a + b },
-	"indent":  func(depth int) string { return strings.Repeat("\u2003", depth) },
-}).Parse(page))
-
 // HTML writes the report as one page without other files.
 func (report *Report) HTML(w io.Writer) error {
-	return pageTemplate.Execute(w, struct {
+	t := template.Must(template.New("report").Funcs(template.FuncMap{
+		"ms":      func(v float64) string { return fmt.Sprintf("%.3g", v) },
+		"percent": func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) },
+		"three":   func(v float64) string { return fmt.Sprintf("%.3f", v) },
+		"join":    func(legs []string) string { return strings.Join(legs, ", ") },
+		"sum":     func(a, b float64) float64 { return a + b },
+		"indent":  func(depth int) string { return strings.Repeat("\u2003", depth) },
+	}).Parse(page))
+	return t.Execute(w, struct {
 		*Report
 		Plot template.HTML
 	}{report, template.HTML(report.SVG())}) // made by chart, which escapes names

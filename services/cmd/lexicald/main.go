@@ -21,9 +21,6 @@ func main() {
 	var search replica.Config
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
 		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			if err := search.Validate(); err != nil {
-				return daemon.Service{}, err
-			}
 			images := b.Images(ctx, search, log)
 			searcher := b.Lexical(images, f.Config())
 			return daemon.Service{
