@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -80,9 +78,7 @@ func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
 	report.Source = source
 	switch {
 	case c.JSON:
-		encoder := json.NewEncoder(env.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
+		return env.show(true, report, "")
 	case c.HTML:
 		return report.HTML(env.Out)
 	case c.SVG:
@@ -98,20 +94,21 @@ func (c *budgetCmd) read(ctx context.Context, env *Env) (_ []otlp.Trace, source 
 		q.Header.Set(strings.TrimSpace(name), value)
 	}
 	switch {
-	case c.OTLP == "-":
-		out, err := traces.Read(env.In)
-		return out, "standard input", err
 	case c.OTLP != "":
-		file, err := os.Open(c.OTLP)
+		in, err := env.open(c.OTLP)
 		if err != nil {
 			return nil, "", err
 		}
-		defer func() { _ = file.Close() }()
-		out, err := traces.Read(file)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", c.OTLP, err)
+		defer func() { _ = in.Close() }()
+		source := c.OTLP
+		if source == "-" {
+			source = "standard input"
 		}
-		return out, c.OTLP, err
+		out, err := traces.Read(in)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", source, err)
+		}
+		return out, source, err
 	case c.Jaeger != "":
 		out, err := traces.Jaeger(ctx, c.Jaeger, q)
 		return out, "Jaeger", err

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strconv"
@@ -41,30 +40,19 @@ func (c *evalCmd) Validate() error {
 // command returns the command line for the report, with placeholders for paths and addresses of this machine.
 func (c *evalCmd) command() string {
 	parts := []string{"triskele eval", "--data", "DATA", "--store", c.Store, "--out", "OUT"}
-	if len(c.Sets) > 0 {
-		parts = append(parts, "--sets", strings.Join(c.Sets, ","))
+	add := func(given bool, words ...string) {
+		if given {
+			parts = append(parts, words...)
+		}
 	}
-	if len(c.Configs) > 0 {
-		parts = append(parts, "--configs", strings.Join(c.Configs, ","))
-	}
-	if c.Scorer != "bm25" {
-		parts = append(parts, "--scorer", c.Scorer)
-	}
-	if c.Gateway != "" {
-		parts = append(parts, "--gateway", "GATEWAY")
-	}
-	if c.Compare != "" {
-		parts = append(parts, "--compare", "COMPARE")
-	}
-	if c.Embedder.Embedder != "builtin" {
-		parts = append(parts, "--embedder", strconv.Quote(c.Embedder.Embedder))
-	}
-	if c.Limit > 0 {
-		parts = append(parts, "--limit", fmt.Sprint(c.Limit))
-	}
-	if c.Concurrency > 1 {
-		parts = append(parts, "--concurrency", fmt.Sprint(c.Concurrency))
-	}
+	add(len(c.Sets) > 0, "--sets", strings.Join(c.Sets, ","))
+	add(len(c.Configs) > 0, "--configs", strings.Join(c.Configs, ","))
+	add(c.Scorer != "bm25", "--scorer", c.Scorer)
+	add(c.Gateway != "", "--gateway", "GATEWAY")
+	add(c.Compare != "", "--compare", "COMPARE")
+	add(c.Embedder.Embedder != "builtin", "--embedder", strconv.Quote(c.Embedder.Embedder))
+	add(c.Limit > 0, "--limit", strconv.Itoa(c.Limit))
+	add(c.Concurrency > 1, "--concurrency", strconv.Itoa(c.Concurrency))
 	return strings.Join(parts, " ")
 }
 

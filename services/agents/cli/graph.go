@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -278,15 +277,11 @@ const maxTriple = 8 << 10
 
 // Run imports triples, each batch atomically.
 func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
-	var in io.Reader = env.In
-	if c.File != "-" {
-		file, err := os.Open(c.File)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
-		in = file
+	in, err := env.open(c.File)
+	if err != nil {
+		return err
 	}
+	defer func() { _ = in.Close() }()
 	return c.with(ctx, env, func(index backend.GraphIndex) error {
 		var batch []graph.Fact
 		read, stored := 0, 0

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/triskele/triskele/services/agents/importer"
 	"github.com/triskele/triskele/services/agents/internal/render"
 	"github.com/triskele/triskele/services/agents/transcript"
+	"github.com/triskele/triskele/services/agents/watch"
 )
 
 type importCmd struct {
@@ -94,11 +96,11 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 			return err
 		}
 	}
-	source, closeSource, err := c.source(ctx, env)
+	source, err := c.source(ctx, env)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeSource() }()
+	defer func() { _ = source.Close() }()
 	options := importer.Options{DryRun: c.DryRun, Strict: c.Strict, Timeout: c.Timeout, Tell: func(what string) { _, _ = fmt.Fprintln(env.Err, what) }}
 	if path := c.journal(env); path != "" {
 		if options.Journal, err = importer.OpenJournal(path); err != nil {
@@ -122,7 +124,7 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 		err = errors.Join(err, show(report), c.write(report))
 		if err == nil && c.Wait && !c.DryRun {
 			for _, namespace := range slices.Sorted(maps.Keys(report.Namespaces)) {
-				if err := s.WaitIndexed(ctx, namespace, bar.waiting); err != nil {
+				if err := s.WaitIndexed(ctx, namespace, func(pending int64) { bar.tell(fmt.Sprintf("%d memories to be indexed", pending)) }); err != nil {
 					return err
 				}
 			}
@@ -137,56 +139,56 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 	})
 }
 
+// openSource is a source that reads its files until it is closed.
+type openSource interface {
+	importer.Source
+	io.Closer
+}
+
+// unclosed is a source with nothing to close, which is no importer.Mirror.
+type unclosed struct{ importer.Source }
+
+// Close implements io.Closer.
+func (unclosed) Close() error { return nil }
+
 // source opens the import's source.
-func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, func() error, error) {
-	nothing := func() error { return nil }
-	namespace := c.Namespace
-	if namespace == "" {
-		namespace = c.DefaultNamespace
-	}
+func (c *importCmd) source(ctx context.Context, env *Env) (openSource, error) {
+	namespace := cmp.Or(c.Namespace, c.DefaultNamespace)
 	switch c.From {
 	case "claude-code", "codex", "gemini", "chatgpt", "claude":
-		source, err := importer.OpenConversations(transcript.Format(c.From), c.File, namespace)
-		if err != nil {
-			return nil, nil, err
-		}
-		return source, source.Close, nil
+		return importer.OpenConversations(transcript.Format(c.From), c.File, namespace)
 	case "mem0":
 		source, err := importer.OpenMem0(ctx, c.File, namespace)
-		return source, nothing, err
+		return unclosed{source}, err
 	case "markdown", "basic-memory":
-		source, err := importer.OpenFolder(c.File, namespace)
-		if err != nil {
-			return nil, nil, err
-		}
-		return source, source.Close, nil
+		return importer.OpenFolder(c.File, namespace)
 	case "claude-memory-mcp":
 		source, err := importer.OpenClaudeMemory(ctx, c.File, c.Table, c.User, namespace)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, finding := range source.Findings() {
 			_, _ = fmt.Fprintln(env.Err, render.Plain(finding))
 		}
-		return source, source.Close, nil
+		return source, nil
 	}
-	source := &importer.JSONL{Name: "standard input", Size: -1, Namespace: c.Namespace, DefaultNamespace: c.DefaultNamespace, Open: func() (io.ReadCloser, error) {
-		return io.NopCloser(env.In), nil
+	source := &importer.JSONL{Name: c.File, Size: -1, Namespace: c.Namespace, DefaultNamespace: c.DefaultNamespace, Open: func() (io.ReadCloser, error) {
+		return env.open(c.File)
 	}}
 	if c.File == "-" {
-		return source, nothing, nil
+		source.Name = "standard input"
+		return unclosed{source}, nil
 	}
 	info, err := os.Stat(c.File)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case info.IsDir():
-		return nil, nil, fmt.Errorf("%s is a folder; --from markdown imports the notes in it", c.File)
+		return nil, fmt.Errorf("%s is a folder; --from markdown imports the notes in it", c.File)
 	case info.Mode().IsRegular():
 		source.Size = info.Size()
 	}
-	source.Name, source.Open = c.File, func() (io.ReadCloser, error) { return os.Open(c.File) }
-	return source, nothing, nil
+	return unclosed{source}, nil
 }
 
 // journal returns the file for this import's position, or "".
@@ -240,4 +242,48 @@ func (c *importCmd) write(report *importer.Report) error {
 		return err
 	}
 	return errors.Join(report.WriteJSON(file), file.Close())
+}
+
+type syncCmd struct {
+	Folder    string `arg:"" help:"Folder of notes in Markdown."`
+	Watch     bool   `help:"Go on, and import again whenever notes change, until interrupted."`
+	Namespace string `short:"n" help:"Namespace of the notes." default:"default" env:"TRISKELE_NAMESPACE"`
+	JSON      bool   `help:"Print reports as JSON."`
+	gatewayFlags
+}
+
+// Help is shown below the flags.
+func (*syncCmd) Help() string {
+	return "Imports the notes as `triskele import --from markdown` does: only what has changed is stored, and memories of notes that are gone are forgotten. With --watch, a gateway that is away for a while is asked again later."
+}
+
+// Run imports once, or until ctx ends.
+func (c *syncCmd) Run(ctx context.Context, env *Env) error {
+	root, err := filepath.Abs(c.Folder)
+	if err != nil {
+		return err
+	}
+	source := &importCmd{File: root, From: "markdown", Namespace: c.Namespace, JSON: c.JSON, gatewayFlags: c.gatewayFlags}
+	if !c.Watch {
+		return source.Run(ctx, env)
+	}
+	if root, err = filepath.EvalSymlinks(root); err != nil {
+		return err
+	}
+	first := true
+	folder := watch.Folder{Root: root, IsNote: importer.IsNote, Changed: func() error {
+		err := source.run(ctx, env, func(report *importer.Report) error {
+			if changed := report.Stored + report.Updated + report.Forgotten; changed == 0 && !first {
+				return nil
+			}
+			first = false
+			return source.show(env, report)
+		})
+		if skipped := (*skippedError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &skipped) {
+			return nil
+		}
+		_, _ = fmt.Fprintln(env.Err, env.styleOf(env.Err).Bad("error:"), render.Plain(message(ctx, err)))
+		return err
+	}}
+	return folder.Run(ctx)
 }

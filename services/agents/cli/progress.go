@@ -77,9 +77,7 @@ func (p *progress) reached(done int64) {
 // stored reports the memories stored so far.
 func (p *progress) stored(memories int64) { p.tell(fmt.Sprintf("%d memories", memories)) }
 
-// waiting reports the memories not yet indexed.
-func (p *progress) waiting(pending int64) { p.tell(fmt.Sprintf("%d memories to be indexed", pending)) }
-
+// tell describes the transfer, now and then if there is no bar.
 func (p *progress) tell(what string) {
 	now := p.env.Now()
 	if p.bar == nil && now.Sub(p.last) < reportEvery {

@@ -3,9 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
@@ -237,4 +240,95 @@ func valueOf[T any](flag *T) (value T) {
 		value = *flag
 	}
 	return value
+}
+
+// memoryFlags are the fields of a new memory except its text.
+type memoryFlags struct {
+	Title          string      `help:"Title."`
+	Tag            []string    `help:"Tags." placeholder:"TAG"`
+	Category       string      `help:"Category."`
+	Keyword        []string    `help:"Search words that the text lacks." placeholder:"WORD"`
+	Importance     *float64    `help:"How much it matters, 0 to 1; 0.5 if not given."`
+	Sensitive      bool        `help:"Find it by its words only: never embed or link it, never send it to a model."`
+	Source         string      `help:"Where it comes from."`
+	Thread         string      `help:"Thread that it is part of, such as a conversation or a document. Recall looks at what stands beside a memory in its thread." placeholder:"NAME"`
+	Position       *int64      `help:"Place in the thread, the lowest first; in the order of creation if not given." placeholder:"N"`
+	IdempotencyKey string      `help:"Idempotency key: a repeated call with it stores nothing twice." placeholder:"KEY"`
+	Occurred       when.Moment `help:"When the thing happened: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Expires        when.Moment `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
+}
+
+func (f memoryFlags) memory(namespace, content string, now time.Time) *triskelev1.Memory {
+	return &triskelev1.Memory{
+		Namespace: namespace, Content: content, Title: f.Title, Tags: f.Tag, Category: f.Category, ExpandedKeywords: f.Keyword,
+		Importance: f.Importance, Sensitive: f.Sensitive, Source: f.Source, IdempotencyKey: f.IdempotencyKey,
+		Thread: f.Thread, Position: f.Position, OccurredAt: f.Occurred.Ago(now), ExpiresAt: f.Expires.Ahead(now),
+	}
+}
+
+// maxText is larger than any memory, so that the server reports an oversized text.
+const maxText = 1 << 20
+
+// text returns the argument, or standard input for "-" without trailing line ends.
+func (e *Env) text(argument string) (string, error) {
+	if argument != "-" {
+		return argument, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(e.In, maxText))
+	if err != nil {
+		return "", fmt.Errorf("read standard input: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// open opens a file to read, or standard input for "-".
+func (e *Env) open(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(e.In), nil
+	}
+	return os.Open(path)
+}
+
+type rememberCmd struct {
+	Text   string      `arg:"" help:"The text to remember, or - to read it from standard input."`
+	Memory memoryFlags `embed:""`
+	recordFlags
+}
+
+// Run stores the memory and prints its id.
+func (c *rememberCmd) Run(ctx context.Context, env *Env) error {
+	text, err := env.text(c.Text)
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, func(s *session) error {
+		resp, err := s.Memories.Remember(ctx, &triskelev1.RememberRequest{Memory: c.Memory.memory(c.Namespace, text, env.Now())})
+		if err != nil {
+			return err
+		}
+		said := "remembered "
+		if !resp.GetStored() {
+			said = "remembered before as "
+		}
+		return env.show(c.JSON, resp, said+resp.GetMemory().GetId()+"\n")
+	})
+}
+
+// filterFlags narrow a recall or a list.
+type filterFlags struct {
+	Tag               []string    `help:"Only memories with one of these tags." placeholder:"TAG" group:"Which memories:"`
+	TagsAll           []string    `help:"Only memories with all of these tags." placeholder:"TAG" group:"Which memories:"`
+	Category          []string    `help:"Only memories of one of these categories." placeholder:"CATEGORY" group:"Which memories:"`
+	Since             when.Moment `help:"Only memories created since: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Which memories:"`
+	Before            when.Moment `help:"Only memories created before then." placeholder:"WHEN" group:"Which memories:"`
+	OccurredSince     when.Moment `help:"Only memories of what happened since: a date (UTC), a time, or an age such as 36h, 7d, 2w. Without such a time, when they were created counts." placeholder:"WHEN" group:"Which memories:"`
+	OccurredBefore    when.Moment `help:"Only memories of what happened before then." placeholder:"WHEN" group:"Which memories:"`
+	IncludeSuperseded bool        `help:"Also memories that have been superseded." group:"Which memories:"`
+}
+
+func (f filterFlags) filter(now time.Time) *triskelev1.Filter {
+	return &triskelev1.Filter{
+		TagsAny: f.Tag, TagsAll: f.TagsAll, Categories: f.Category, IncludeSuperseded: f.IncludeSuperseded,
+		CreatedFrom: f.Since.Ago(now), CreatedBefore: f.Before.Ago(now), OccurredFrom: f.OccurredSince.Ago(now), OccurredBefore: f.OccurredBefore.Ago(now),
+	}
 }

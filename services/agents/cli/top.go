@@ -141,7 +141,7 @@ func (c *topCmd) look(ctx context.Context, now func() time.Time) (render.Top, er
 	slices.SortFunc(top.Recalls, func(x, y page.Recall) int { return cmp.Compare(x.ID, y.ID) })
 	top.Recalls = slices.CompactFunc(top.Recalls, func(x, y page.Recall) bool { return x.ID == y.ID })
 	for i, url := range c.Admin {
-		if err := measure(ctx, q, url, &top); err != nil && i == 0 {
+		if err := get(ctx, q, url, "metrics", nil, func(body io.Reader) error { return gauges(body, &top) }); err != nil && i == 0 {
 			return top, err
 		} else if err != nil { // a frame matters most when something is away
 			top.Away = append(top.Away, err.Error())
@@ -150,26 +150,23 @@ func (c *topCmd) look(ctx context.Context, now func() time.Time) (render.Top, er
 	return top, nil
 }
 
-// measure adds what one process reports.
-func measure(ctx context.Context, q traces.Query, url string, top *render.Top) error {
-	body, err := q.Get(ctx, url, "metrics", nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = body.Close() }()
-	return gauges(io.LimitReader(body, mostFrame), top)
-}
-
-func decode(ctx context.Context, q traces.Query, base, path string, values url.Values, into any) error {
+// get has fn read the answer to a request.
+func get(ctx context.Context, q traces.Query, base, path string, values url.Values, fn func(io.Reader) error) error {
 	body, err := q.Get(ctx, base, path, values)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	if err := json.NewDecoder(io.LimitReader(body, mostFrame)).Decode(into); err != nil {
-		return fmt.Errorf("%s: this is no answer of a gateway: %w", path, err)
-	}
-	return nil
+	return fn(io.LimitReader(body, mostFrame))
+}
+
+func decode(ctx context.Context, q traces.Query, base, path string, values url.Values, into any) error {
+	return get(ctx, q, base, path, values, func(body io.Reader) error {
+		if err := json.NewDecoder(body).Decode(into); err != nil {
+			return fmt.Errorf("%s: this is no answer of a gateway: %w", path, err)
+		}
+		return nil
+	})
 }
 
 // gauges adds the queues and the memory of one process from its metrics in Prometheus' format. Each replica reports the same queues.
