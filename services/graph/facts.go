@@ -120,6 +120,86 @@ func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err
 	return list, concepts, nil
 }
 
+// PutFacts implements Facts.
+func (s *searcher) PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (stored int, err error) {
+	list, concepts, err := statements(facts)
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	if err := s.engine.update(ctx, func(t tables) error {
+		stored, err = putFacts(ctx, t, namespace, origin, list, concepts)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	return stored, s.embed(ctx, namespace, memoriesOf(list))
+}
+
+// putFacts stores the statements of memories that exist and are not sensitive, and returns their number.
+func putFacts(ctx context.Context, t tables, namespace string, origin Origin, statements []statement, concepts map[int64]Concept) (int, error) {
+	b := &batch{namespace: namespace}
+	current, err := lock(ctx, t, b, memoriesOf(statements))
+	if err != nil || len(current) == 0 {
+		return 0, err
+	}
+	statements = slices.DeleteFunc(slices.Clone(statements), func(s statement) bool {
+		_, there := current[s.memory]
+		return !there
+	})
+	type mentioned struct {
+		memory  uuid.UUID
+		concept int64
+	}
+	memories := memoriesOf(statements)
+	had, more, mentions := map[uuid.UUID][]mention{}, map[uuid.UUID][]mention{}, map[mentioned]bool{}
+	b.lockNamespace()
+	t.mentions(b, memories, func(memory uuid.UUID, m mention) {
+		had[memory] = append(had[memory], m)
+		mentions[mentioned{memory, m.concept}] = true
+	})
+	if err := t.send(ctx, b); err != nil {
+		return 0, err
+	}
+	var named, stated list
+	seen := map[int64]bool{}
+	for _, s := range statements {
+		for _, id := range []int64{s.source, s.target} {
+			if c := concepts[id]; !seen[id] {
+				seen[id] = true
+				named = append(named, []any{id, c.Key, c.Name, string(c.Kind)})
+			}
+			if at := (mentioned{s.memory, id}); !mentions[at] {
+				mentions[at] = true
+				more[s.memory] = append(more[s.memory], mention{id, salienceFact})
+			}
+		}
+		stated = append(stated, []any{s.memory, s.source, s.target, s.relation, s.single, s.from, s.to})
+	}
+	entries := make([]entry, len(memories))
+	for i, id := range memories {
+		entries[i] = entry{memory: id, had: had[id], now: slices.Concat(had[id], more[id])}
+	}
+	b.putConcepts(named)
+	t.put(b, entries, false, false)
+	b.exec(dialects{
+		`INSERT INTO graph.facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
+		SELECT m.namespace, m.id, g.source, g.target, g.relation, g.single, coalesce(g.begins, m.occurred_at, m.created_at), g.ends, $2
+		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::boolean[], $8::timestamptz[], $9::timestamptz[])
+			AS g (memory, source, target, relation, single, begins, ends)
+		JOIN memory.memories m ON m.namespace = $1 AND m.id = g.memory` + replaceFacts,
+		`INSERT INTO graph_facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
+		SELECT ?1, m.id, g.value ->> 1, g.value ->> 2, g.value ->> 3, g.value ->> 4, coalesce(g.value ->> 5, m.occurred_at, m.created_at), g.value ->> 6, ?2
+		FROM json_each(?3) g CROSS JOIN memories m ON m.namespace = ?1 AND m.id = unhex(g.value ->> 0, '-') WHERE true` + replaceFacts,
+	}, string(origin), stated)
+	return len(statements), t.send(ctx, b)
+}
+
+// replaceFacts lets a fact replace the same one, but no model's an import's.
+const replaceFacts = `
+	ON CONFLICT (namespace, memory_id, source_id, target_id, relation) DO UPDATE SET origin = excluded.origin, single = excluded.single,
+		valid_from = excluded.valid_from, valid_to = excluded.valid_to
+	WHERE NOT (f.origin = 'import' AND excluded.origin = 'model')`
+
 // memoriesOf returns the distinct memories, ascending.
 func memoriesOf(list []statement) []uuid.UUID {
 	var out []uuid.UUID

@@ -16,20 +16,13 @@
 package graph
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
-	"slices"
-	"time"
-
-	"github.com/google/uuid"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/store/queue"
-	"github.com/triskele/triskele/services/store/record"
 )
 
 const (
@@ -99,146 +92,6 @@ func conceptID[T string | []byte](key T) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// mention is a concept of one memory.
-type mention struct {
-	concept  int64
-	salience float64
-}
-
-// document is a record to be indexed.
-type document struct {
-	record   record.Record
-	concepts []Concept
-	phrases  []phrase // in the text, to be resolved against known concepts
-}
-
-// documents prepares records by namespace, sorted by id and deduplicated, so that concurrent workers take locks in
-// the same order.
-func documents(records []record.Record) (namespaces []string, byNamespace map[string][]document) {
-	sorted := slices.Clone(records)
-	slices.SortFunc(sorted, func(a, b record.Record) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), slices.Compare(a.ID[:], b.ID[:]), cmp.Compare(b.Revision, a.Revision))
-	})
-	sorted = slices.CompactFunc(sorted, func(a, b record.Record) bool { return a.Namespace == b.Namespace && a.ID == b.ID })
-	byNamespace = map[string][]document{}
-	for _, r := range sorted {
-		if r.Sensitive {
-			continue
-		}
-		if byNamespace[r.Namespace] == nil {
-			namespaces = append(namespaces, r.Namespace)
-		}
-		byNamespace[r.Namespace] = append(byNamespace[r.Namespace], document{r, Extract(r), phrases(words(r.Title+"\n"+r.Content, maxDocumentWords), maxResolvedWords)})
-	}
-	return namespaces, byNamespace
-}
-
-// prepared are the documents of records that are about to be stored.
-type prepared struct {
-	namespaces []string
-	documents  map[string][]document
-}
-
-func prepare(records []record.Record) prepared {
-	namespaces, documents := documents(records)
-	return prepared{namespaces, documents}
-}
-
-// putTogether is how many documents at most are put at a time: the mentions so far are counted between.
-const putTogether = 256
-
-// each calls fn with the documents of the records that were stored, in the order in which locks are taken.
-func (p prepared) each(stored map[record.Key]bool, fn func(namespace string, docs []document) error) error {
-	for _, namespace := range p.namespaces {
-		docs := slices.DeleteFunc(slices.Clone(p.documents[namespace]), func(d document) bool { return !stored[d.record.Key()] })
-		for some := range slices.Chunk(docs, putTogether) {
-			if err := fn(namespace, some); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// linkedTogether is how many documents in a row are linked to each other's concepts, besides those that were known before. Ranks
-// depend a little on it, and were measured with this number.
-const linkedTogether = 64
-
-// mentionsIn returns the mentions of each document. known are the concepts before the documents; those of the documents are added.
-func mentionsIn(docs []document, known map[int64]bool, ends map[uuid.UUID][]int64) [][]mention {
-	out := make([][]mention, 0, len(docs))
-	for together := range slices.Chunk(docs, linkedTogether) {
-		for _, d := range together {
-			for _, c := range d.concepts {
-				known[conceptID(c.Key)] = true
-			}
-		}
-		for _, d := range together {
-			out = append(out, d.mentions(known, ends[d.record.ID]))
-		}
-	}
-	return out
-}
-
-// salient returns the distinct concepts that are mentioned saliently enough to get a vector.
-func salient(mentions [][]mention) []int64 {
-	var ids []int64
-	for _, list := range mentions {
-		for _, m := range list {
-			if m.salience >= salienceResolved {
-				ids = append(ids, m.concept)
-			}
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// mentions returns the document's concepts and the known ones in its text, most salient first, and the ends of the
-// memory's facts.
-func (d document) mentions(known map[int64]bool, ends []int64) []mention {
-	var out []mention
-	seen := map[int64]bool{}
-	add := func(id int64, salience float64) {
-		if !seen[id] {
-			seen[id] = true
-			out = append(out, mention{id, salience})
-		}
-	}
-	for _, c := range d.concepts {
-		add(conceptID(c.Key), c.Salience)
-	}
-	for _, p := range longest(d.phrases, known) {
-		if len(out) < maxConcepts {
-			add(p.concept, salienceResolved)
-		}
-	}
-	for _, id := range ends {
-		add(id, salienceFact)
-	}
-	return out
-}
-
-// alias is a short form with its concept.
-type alias struct{ alias, of int64 }
-
-func (d document) aliases() (out []alias) {
-	for _, c := range d.concepts {
-		if c.AliasOf != "" && slices.ContainsFunc(d.concepts, func(other Concept) bool { return other.Key == c.AliasOf }) {
-			out = append(out, alias{conceptID(c.Key), conceptID(c.AliasOf)})
-		}
-	}
-	return out
-}
-
-// since returns when a record's content began to hold.
-func since(r record.Record) time.Time {
-	if r.OccurredAt.IsZero() {
-		return r.CreatedAt
-	}
-	return r.OccurredAt
-}
-
 // Reasons to abstain.
 const (
 	reasonNoWords   = "the query has no words to link"
@@ -277,8 +130,4 @@ func found(hits []leg.Hit) leg.Result {
 
 func abstained(reason string, t triskelev1.Traversal) leg.Result {
 	return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: scoreKind(t)}
-}
-
-func status(indexed, excluded int64, q queue.Status) leg.Status {
-	return leg.Status{Indexed: indexed, Excluded: excluded, Pending: q.Pending, Dead: q.Dead, Lag: q.Lag, Model: model}
 }

@@ -43,292 +43,163 @@ func NewPostgres(pool *pgxpool.Pool, images *replica.Set, q queue.Store, cfg Con
 	return p
 }
 
-// Index implements queue.Indexer.
-func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
-	namespaces, documents := documents(records)
-	var err error
+// Prepare implements memory.Derived.
+func (p *Postgres) Prepare(_ context.Context, records []record.Record) (func(context.Context, postgres.WriteTx, map[record.Key]bool) error, error) {
+	put := p.prepare(records)
+	return func(ctx context.Context, tx postgres.WriteTx, stored map[record.Key]bool) error {
+		return put(ctx, &postgresTables{db: tx.Tx, changes: tx.Changes}, stored)
+	}, nil
+}
+
+// update implements engine.
+func (p *Postgres) update(ctx context.Context, fn func(tables) error) (err error) {
 	for range maxIndexAttempts {
 		err = postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
-			// Lock all memories before the first namespace: forgetting a memory uses the same order.
-			for _, ns := range namespaces {
-				var err error
-				if documents[ns], err = lockCurrent(ctx, tx, ns, documents[ns]); err != nil {
-					return err
-				}
-			}
-			for _, ns := range namespaces {
-				if _, err := putPostgres(ctx, tx, changes, ns, documents[ns], false); err != nil {
-					return err
-				}
-			}
-			return nil
+			return fn(&postgresTables{db: tx, changes: changes})
 		})
 		if !postgres.IsRetryable(err) {
 			break
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return p.embedAll(ctx, namespaces, documents)
+	return err
 }
 
-// Prepare implements memory.Derived.
-func (p *Postgres) Prepare(_ context.Context, records []record.Record) (func(context.Context, postgres.WriteTx, map[record.Key]bool) error, error) {
-	prepared := prepare(records)
-	return func(ctx context.Context, tx postgres.WriteTx, stored map[record.Key]bool) error {
-		return prepared.each(stored, func(namespace string, docs []document) error {
-			concepts, err := putPostgres(ctx, tx.Tx, tx.Changes, namespace, docs, true)
-			if err != nil {
-				return err
-			}
-			return p.embedNew(ctx, postgresVectors{tx}, namespace, documentIDs(docs), concepts)
-		})
-	}, nil
-}
+func (p *Postgres) written() tables    { return &postgresTables{db: p.pool} }
+func (p *Postgres) searched() tables   { return &postgresTables{db: p.Or(p.pool)} }
+func (p *Postgres) tasks() queue.Store { return queue.NewPostgres(p.Or(p.pool)) }
 
-// lockCurrent locks the documents' memories and returns the documents that are current and not
-// sensitive.
-func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []document) ([]document, error) {
-	ids := make([]uuid.UUID, len(docs))
-	for i, d := range docs {
-		ids[i] = d.record.ID
-	}
-	rows, err := postgres.In(tx, namespace).Query(ctx, `
-		SELECT id, revision FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE`,
-		namespace, ids)
-	if err != nil {
-		return nil, err
-	}
-	current := map[uuid.UUID]int64{}
+// lacking implements engine.
+func (p *Postgres) lacking(ctx context.Context, namespace, model string) (memories []uuid.UUID, err error) {
 	var id uuid.UUID
-	var revision int64
-	if _, err := pgx.ForEachRow(rows, []any{&id, &revision}, func() error {
-		current[id] = revision
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(docs), func(d document) bool { return current[d.record.ID] != d.record.Revision }), nil
+	b := &batch{namespace: namespace}
+	b.query(dialects{postgres: `
+		SELECT m.memory_id FROM graph.memory_concepts m JOIN graph.concepts c ON c.namespace = m.namespace AND c.id = m.concept_id
+		WHERE m.namespace = $1 AND m.salience >= $3 AND c.vector_model IS DISTINCT FROM $2
+		UNION
+		SELECT memory_id FROM graph.facts
+		WHERE namespace = $1 AND vector_model IS DISTINCT FROM $2 AND origin <> 'text' AND relation <> $4`,
+	}, []any{&id}, func() { memories = append(memories, id) }, model, salienceResolved, AliasRelation)
+	return memories, p.written().send(ctx, b)
 }
 
-// putPostgres replaces the documents of one namespace. New ones replace none. It returns the concepts that they mention saliently.
-func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
-	if len(docs) == 0 {
-		return nil, nil
-	}
-	known, ends, counts, err := preparePostgres(ctx, tx, namespace, docs, fresh)
-	if err != nil {
-		return nil, err
-	}
-	var put struct {
-		memories    []uuid.UUID
-		keys        []int64 // of memories
-		concepts    []int64
-		mentioned   []uuid.UUID
-		saliences   []float32
-		aliases, of []int64
-		evidence    []uuid.UUID
-		from        []time.Time
-		linkers     []uuid.UUID
-		linked      []int64
-		relations   []string
-	}
-	mentions := mentionsIn(docs, known, ends)
-	for i, d := range docs {
-		id := d.record.ID
-		put.memories, put.keys = append(put.memories, id), append(put.keys, endKey(id))
-		for _, m := range mentions[i] {
-			put.concepts, put.saliences, put.mentioned = append(put.concepts, m.concept), append(put.saliences, float32(m.salience)), append(put.mentioned, id)
-			counts.put(id, m.concept)
+// postgresTables are the tables in a transaction, or of a pool.
+type postgresTables struct {
+	db      postgres.Batcher
+	changes postgres.Changes // of the transaction
+	entered string           // the namespace that the transaction is about
+}
+
+// send implements tables.
+func (t *postgresTables) send(ctx context.Context, b *batch) error {
+	queued := &pgx.Batch{}
+	for _, s := range b.steps {
+		if s.postgres == "" {
+			continue
 		}
-		for _, a := range d.aliases() {
-			put.aliases, put.of = append(put.aliases, a.alias), append(put.of, a.of)
-			put.evidence, put.from = append(put.evidence, id), append(put.from, since(d.record))
+		query := queued.Queue(s.postgres, columns(s.args)...)
+		if s.read == nil {
+			continue
 		}
-		for _, l := range authorLinks(d.record) {
-			put.linkers, put.linked, put.relations = append(put.linkers, id), append(put.linked, l.Target), append(put.relations, l.Relation)
-		}
-	}
-	batch := &pgx.Batch{}
-	batch.Queue(`
-		INSERT INTO graph.memory_concepts AS c (namespace, concept_id, memory_id, salience)
-		SELECT n.name, m.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::uuid[], $4::real[]) AS m WHERE n.name = $1
-		ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience WHERE c.salience <> excluded.salience`,
-		namespace, put.concepts, put.mentioned, put.saliences)
-	if !fresh {
-		batch.Queue(`
-		DELETE FROM graph.memory_concepts mc WHERE mc.namespace = $1 AND mc.memory_id = ANY($2)
-			AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::uuid[]) AS k (concept_id, memory_id) WHERE k.concept_id = mc.concept_id AND k.memory_id = mc.memory_id)`,
-			namespace, put.memories, put.concepts, put.mentioned)
-		batch.Queue("DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)", namespace, put.memories)
-	}
-	if len(put.aliases) > 0 {
-		batch.Queue(`
-			INSERT INTO graph.facts (namespace, source_id, target_id, relation, memory_id, valid_from)
-			SELECT n.name, a.source, a.target, '`+AliasRelation+`', a.memory, a.since
-			FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::bigint[], $4::uuid[], $5::timestamptz[]) AS a (source, target, memory, since)
-			WHERE n.name = $1
-			ON CONFLICT DO NOTHING`, namespace, put.aliases, put.of, put.evidence, put.from)
-	}
-	if len(put.linkers) > 0 {
-		batch.Queue(`
-			INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
-			SELECT n.name, l.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[], $4::text[]) AS l WHERE n.name = $1`, namespace, put.linkers, put.linked, put.relations)
-	}
-	counts.dropOthers()
-	counts.queue(batch, namespace)
-	batch.Queue(touchPostgres, namespace, put.memories, put.keys)
-	changes.Add(namespace, string(replica.Graph), put.memories...)
-	return salient(mentions), tx.SendBatch(ctx, batch).Close()
-}
-
-// mentionCounts finds out how many more mentions each concept has after a transaction, which holds the namespace's lock.
-type mentionCounts struct {
-	had  map[mentioned]bool // whether the mention was not put again so far
-	more map[int64]int64    // by concept
-}
-
-type mentioned struct {
-	concept int64
-	memory  uuid.UUID
-}
-
-// mentionsOf returns a query for the mentions that memories have now, and what counts from there.
-func mentionsOf(batch *pgx.Batch, namespace string, memories []uuid.UUID) *mentionCounts {
-	c := &mentionCounts{map[mentioned]bool{}, map[int64]int64{}}
-	batch.Queue("SELECT concept_id, memory_id FROM graph.memory_concepts WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories).Query(func(rows pgx.Rows) error {
-		var at mentioned
-		_, err := pgx.ForEachRow(rows, []any{&at.concept, &at.memory}, func() error {
-			c.had[at] = true
-			return nil
-		})
-		return err
-	})
-	return c
-}
-
-// put counts a mention that the memory has now.
-func (c *mentionCounts) put(memory uuid.UUID, concept int64) {
-	at := mentioned{concept, memory}
-	if _, had := c.had[at]; !had {
-		c.more[concept]++
-	}
-	c.had[at] = false
-}
-
-// dropOthers counts the mentions that were not put again as gone.
-func (c *mentionCounts) dropOthers() {
-	for at, gone := range c.had {
-		if gone {
-			c.more[at.concept]--
-		}
-	}
-}
-
-// queue queues the statement that changes the counts.
-func (c *mentionCounts) queue(batch *pgx.Batch, namespace string) {
-	ids := slices.Sorted(maps.Keys(c.more))
-	more := make([]int64, len(ids))
-	for i, id := range ids {
-		more[i] = c.more[id]
-	}
-	batch.Queue("SELECT graph.count_mentions($1, $2, $3)", namespace, ids, more)
-}
-
-// touchPostgres adds memories to the graph.
-const touchPostgres = `
-	INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT n.name, e.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[]) AS e WHERE n.name = $1
-	ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`
-
-// preparePostgres locks the namespace's graph, removes the facts that documents no longer state, and adds their concepts. It
-// returns the concepts that the texts may name and that were there before, the ends of the memories' remaining facts, and the
-// mentions to count from.
-func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document, fresh bool) (known map[int64]bool, ends map[uuid.UUID][]int64, counts *mentionCounts, err error) {
-	concepts := map[int64]Concept{}
-	var phrases []phrase
-	var memories []uuid.UUID
-	var digests []int64
-	for _, d := range docs {
-		memories, digests = append(memories, d.record.ID), append(digests, digest(d.record))
-		phrases = append(phrases, d.phrases...)
-		for _, c := range d.concepts {
-			if id := conceptID(c.Key); concepts[id].Key == "" {
-				concepts[id] = c
-			}
-		}
-	}
-	var ids []int64
-	var keys, names, kinds []string
-	for id, c := range concepts {
-		ids, keys, names, kinds = append(ids, id), append(keys, c.Key), append(names, c.Name), append(kinds, string(c.Kind))
-	}
-	batch := &pgx.Batch{}
-	postgres.SetNamespace(batch, namespace)
-	batch.Queue("SELECT graph.lock_namespace($1)", namespace)
-	if !fresh {
-		batch.Queue(`
-		DELETE FROM graph.facts f USING unnest($2::uuid[], $3::bigint[]) AS m (id, digest)
-		WHERE f.namespace = $1 AND f.memory_id = m.id AND (f.origin = 'text' OR f.origin = 'model'
-			AND NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest))`,
-			namespace, memories, digests)
-	}
-	if known, err = knownPostgres(ctx, tx, batch, namespace, phrases); err != nil {
-		return nil, nil, nil, err
-	}
-	batch = &pgx.Batch{}
-	batch.Queue(`
-		INSERT INTO graph.concepts (namespace, id, key, name, kind)
-		SELECT n.name, c.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c WHERE n.name = $1
-		ON CONFLICT (namespace, id) DO NOTHING`, namespace, ids, keys, names, kinds)
-	ends = map[uuid.UUID][]int64{}
-	if fresh {
-		return known, ends, &mentionCounts{map[mentioned]bool{}, map[int64]int64{}}, tx.SendBatch(ctx, batch).Close()
-	}
-	batch.Queue("SELECT memory_id, source_id, target_id FROM graph.facts WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories).
-		Query(func(rows pgx.Rows) error {
-			var memory uuid.UUID
-			var source, target int64
-			_, err := pgx.ForEachRow(rows, []any{&memory, &source, &target}, func() error {
-				ends[memory] = append(ends[memory], source, target)
+		query.Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, s.targets, func() error {
+				s.read()
 				return nil
 			})
 			return err
 		})
-	counts = mentionsOf(batch, namespace, memories)
-	return known, ends, counts, tx.SendBatch(ctx, batch).Close()
+	}
+	b.steps = nil
+	if t.changes != nil && t.entered == b.namespace {
+		return t.db.SendBatch(ctx, queued).Close()
+	}
+	t.entered = b.namespace
+	return postgres.In(t.db, b.namespace).Send(ctx, queued)
 }
 
-// knownPostgres returns which phrases are known concepts, after the statements of a batch. If the namespace has fewer concepts than there
-// are phrases, it returns them all: that is faster than to look up each.
-func knownPostgres(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, namespace string, phrases []phrase) (map[int64]bool, error) {
-	known, ids := map[int64]bool{}, conceptIDs(phrases)
-	collect := func(rows pgx.Rows) error {
-		var id int64
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			known[id] = true
-			return nil
-		})
-		return err
+// columns puts an array of each column in place of a list.
+func columns(args []any) (out []any) {
+	for _, arg := range args {
+		rows, ok := arg.(list)
+		if !ok {
+			out = append(out, arg)
+			continue
+		}
+		for i := range rows[0] {
+			column := make([]any, len(rows))
+			for r, row := range rows {
+				if t, ok := row[i].(time.Time); !ok || !t.IsZero() {
+					column[r] = row[i]
+				}
+			}
+			out = append(out, column)
+		}
 	}
-	batch.Queue(`SELECT id FROM graph.concepts WHERE namespace = $1
-		AND NOT EXISTS (SELECT FROM graph.concepts WHERE namespace = $1 LIMIT 1 OFFSET $2)`, namespace, len(ids)).Query(collect)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(known) > 0 {
-		return known, err
-	}
-	rows, err := tx.Query(ctx, "SELECT id FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, ids)
-	if err != nil {
-		return nil, err
-	}
-	return known, collect(rows)
+	return out
 }
 
-// optional is nil for the zero time.
-func optional(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
+// changed implements tables.
+func (t *postgresTables) changed(b *batch, memories []uuid.UUID) {
+	t.changes.Add(b.namespace, string(replica.Graph), memories...)
+}
+
+// mentions implements tables.
+func (t *postgresTables) mentions(b *batch, memories []uuid.UUID, fn func(uuid.UUID, mention)) {
+	var id uuid.UUID
+	var m mention
+	b.query(dialects{postgres: "SELECT memory_id, concept_id, salience FROM graph.memory_concepts WHERE namespace = $1 AND memory_id = ANY($2)"},
+		[]any{&id, &m.concept, &m.salience}, func() { fn(id, m) }, memories)
+}
+
+// put implements tables.
+func (t *postgresTables) put(b *batch, entries []entry, links, fresh bool) {
+	var put, gone, linked, ends, counts list
+	var memories []uuid.UUID
+	more := map[int64]int64{} // mentions, by concept
+	for _, e := range entries {
+		memories, ends = append(memories, e.memory), append(ends, []any{e.memory, endKey(e.memory)})
+		had := map[int64]float32{}
+		for _, m := range e.had {
+			had[m.concept] = float32(m.salience)
+		}
+		for _, m := range e.now {
+			salience, known := had[m.concept]
+			if !known {
+				more[m.concept]++
+			}
+			if !known || salience != float32(m.salience) {
+				put = append(put, []any{m.concept, e.memory, float32(m.salience)})
+			}
+			delete(had, m.concept)
+		}
+		for concept := range had {
+			more[concept]--
+			gone = append(gone, []any{concept, e.memory})
+		}
+		for _, l := range e.links {
+			linked = append(linked, []any{e.memory, l.Target, l.Relation})
+		}
 	}
-	return &t
+	for _, concept := range slices.Sorted(maps.Keys(more)) {
+		counts = append(counts, []any{concept, more[concept]})
+	}
+	b.exec(dialects{postgres: `
+		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience)
+		SELECT n.name, m.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::uuid[], $4::real[]) AS m WHERE n.name = $1
+		ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience`}, put)
+	b.exec(dialects{postgres: `
+		DELETE FROM graph.memory_concepts m USING unnest($2::bigint[], $3::uuid[]) AS g (concept, memory)
+		WHERE m.namespace = $1 AND m.concept_id = g.concept AND m.memory_id = g.memory`}, gone)
+	if links && !fresh {
+		b.exec(dialects{postgres: "DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)"}, memories)
+	}
+	b.exec(dialects{postgres: `
+		INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
+		SELECT n.name, l.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[], $4::text[]) AS l WHERE n.name = $1`}, linked)
+	b.exec(dialects{postgres: "SELECT graph.count_mentions($1, $2, $3)"}, counts)
+	b.exec(dialects{postgres: `
+		INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT n.name, e.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[]) AS e WHERE n.name = $1
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`}, ends)
+	t.changed(b, memories)
 }
 
 // planning turns off JIT: compilation takes a hundred times as long as the walk.
@@ -547,16 +418,4 @@ func currentPostgres(q leg.Query, namespace, holds string) string {
 	}
 	facts := "SELECT FROM graph.facts e WHERE e.namespace = " + namespace + " AND e.memory_id = m.id"
 	return "(NOT EXISTS (" + facts + ") OR EXISTS (" + facts + " AND (e.relation = '" + AliasRelation + "' OR " + holds + ")))"
-}
-
-// Status implements leg.Searcher.
-func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	var indexed, excluded int64
-	if err := postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, `
-		SELECT (SELECT count(*) FROM graph.link_ends WHERE namespace = $1),
-			(SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`, namespace).Scan(&indexed, &excluded); err != nil {
-		return leg.Status{}, err
-	}
-	pending, err := queue.NewPostgres(p.Or(p.pool)).Status(ctx, indexName, namespace)
-	return status(indexed, excluded, pending), err
 }

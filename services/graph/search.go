@@ -26,7 +26,7 @@ type tableWalker interface {
 
 // searcher searches by PageRank or hop decay.
 type searcher struct {
-	store       vectorStore
+	engine      engine
 	tables      tableWalker // nil if the engine searches only in memory
 	images      *replica.Set
 	share       float64 // of a search's time, to wait for loading
@@ -34,7 +34,7 @@ type searcher struct {
 	calibration *calibration
 }
 
-func newSearcher(s vectorStore, tables tableWalker, images *replica.Set, read readFunc, config Config) searcher {
+func newSearcher(e engine, tables tableWalker, images *replica.Set, read readFunc, config Config) searcher {
 	r := reader{read: read, model: config.modelName()}
 	if r.model != "" {
 		r.dims = config.Embedder.Model().Dimensions
@@ -44,7 +44,7 @@ func newSearcher(s vectorStore, tables tableWalker, images *replica.Set, read re
 	if tables == nil {
 		share = 0.9
 	}
-	return searcher{s, tables, images, share, config, &calibration{}}
+	return searcher{e, tables, images, share, config, &calibration{}}
 }
 
 // Search implements leg.Searcher. Only a query without linked names is embedded.
@@ -117,6 +117,20 @@ func (s *searcher) inView(ctx context.Context, q leg.Query, text []word, ps []ph
 	}
 	result.From(view)
 	return result, found, nil
+}
+
+// Status implements leg.Searcher.
+func (s *searcher) Status(ctx context.Context, namespace string) (leg.Status, error) {
+	status := leg.Status{Model: model}
+	if err := ask(ctx, s.engine.searched(), namespace, dialects{
+		"SELECT (SELECT count(*) FROM graph.link_ends WHERE namespace = $1), (SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)",
+		"SELECT (SELECT count(*) FROM graph_memories WHERE namespace = ?1), (SELECT count(*) FROM memories WHERE namespace = ?1 AND sensitive)",
+	}, []any{&status.Indexed, &status.Excluded}); err != nil {
+		return leg.Status{}, err
+	}
+	tasks, err := s.engine.tasks().Status(ctx, indexName, namespace)
+	status.Pending, status.Dead, status.Lag = tasks.Pending, tasks.Dead, tasks.Lag
+	return status, err
 }
 
 // ranking is the result of a search in memory.
@@ -208,7 +222,7 @@ func (s *searcher) steps(ctx context.Context, namespace string, paths [][]waypoi
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(namesShare*float64(time.Until(deadline))))
 		defer cancel()
 	}
-	names, _ := s.store.names(ctx, namespace, slices.Compact(ids)) // keys do without
+	names, _ := s.names(ctx, namespace, slices.Compact(ids)) // keys do without
 	out := make([][]leg.Step, len(paths))
 	for i, path := range paths {
 		for _, stop := range path {
@@ -216,4 +230,17 @@ func (s *searcher) steps(ctx context.Context, namespace string, paths [][]waypoi
 		}
 	}
 	return out
+}
+
+// names returns the names of concepts that exist.
+func (s *searcher) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
+	out := map[int64]string{}
+	var id int64
+	var name string
+	b := &batch{namespace: namespace}
+	b.query(dialects{
+		"SELECT id, name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)",
+		"SELECT c.id, c.name FROM json_each(?2) j CROSS JOIN graph_concepts c ON c.namespace = ?1 AND c.id = j.value",
+	}, []any{&id, &name}, func() { out[id] = name }, ids)
+	return out, s.engine.searched().send(ctx, b)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
 const (
@@ -30,33 +31,6 @@ type unembedded struct {
 	relation, text string
 }
 
-// vectorTables are where vectors are stored: the database, or a transaction under way.
-type vectorTables interface {
-	// unembedded returns the distinct concepts and facts of memories without a vector of model. It leaves out phrases,
-	// which are too weak.
-	unembedded(ctx context.Context, namespace, model string, memories []uuid.UUID) ([]unembedded, error)
-	// putVectors stores vectors of concepts and facts, and logs that the memories have changed. It skips deleted ones.
-	putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error
-}
-
-// newVectorTables are the tables in a transaction that has just stored memories.
-type newVectorTables interface {
-	vectorTables
-	// unembeddedOf returns those of the concepts without a vector of model.
-	unembeddedOf(ctx context.Context, namespace, model string, concepts []int64) ([]unembedded, error)
-}
-
-// vectorStore stores vectors.
-type vectorStore interface {
-	vectorTables
-	// namespaces returns those with a graph.
-	namespaces(ctx context.Context) ([]string, error)
-	// lacking returns the memories of which unembedded returns something.
-	lacking(ctx context.Context, namespace, model string) ([]uuid.UUID, error)
-	// names returns the names of concepts that exist.
-	names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error)
-}
-
 // modelName identifies the vector space; "" without an embedder.
 func (c Config) modelName() string {
 	if c.Embedder == nil {
@@ -67,22 +41,99 @@ func (c Config) modelName() string {
 
 // embed makes vectors for the names and facts of memories. It reads the texts from the tables, which have none of
 // sensitive memories, and sends only texts that still exist.
-func (s *searcher) embed(ctx context.Context, in vectorTables, namespace string, memories []uuid.UUID) error {
-	return s.embedLacking(ctx, in, namespace, memories, func(ctx context.Context) ([]unembedded, error) {
-		return in.unembedded(ctx, namespace, s.config.modelName(), memories)
+func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
+	return s.embedLacking(ctx, memories, func(ctx context.Context) ([]unembedded, error) {
+		return lackingIn(ctx, s.engine.written(), namespace, s.config.modelName(), memories)
+	}, func(of []unembedded, vectors []code) error {
+		return s.engine.update(ctx, func(t tables) error {
+			b := &batch{namespace: namespace}
+			if _, err := lock(ctx, t, b, memories); err != nil { // the same order of locks as in Index
+				return err
+			}
+			b.lockNamespace()
+			b.putVectors(s.config.modelName(), memories, of, vectors)
+			t.changed(b, memories)
+			return t.send(ctx, b)
+		})
 	})
 }
 
 // embedNew is embed for memories that the transaction has just stored. They state no facts that need vectors, and concepts are what
 // they mention saliently.
-func (s *searcher) embedNew(ctx context.Context, in newVectorTables, namespace string, memories []uuid.UUID, concepts []int64) error {
-	return s.embedLacking(ctx, in, namespace, memories, func(ctx context.Context) ([]unembedded, error) {
-		return in.unembeddedOf(ctx, namespace, s.config.modelName(), concepts)
+func (s *searcher) embedNew(ctx context.Context, t tables, namespace string, memories []uuid.UUID, concepts []int64) error {
+	b := &batch{namespace: namespace}
+	return s.embedLacking(ctx, memories, func(ctx context.Context) ([]unembedded, error) {
+		return queryUnembedded(ctx, t, b, dialects{
+			"SELECT id, 0::bigint, '', name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2) AND vector_model IS DISTINCT FROM $3",
+			`SELECT c.id, 0, '', c.name FROM json_each(?2) j CROSS JOIN graph_concepts c ON c.namespace = ?1 AND c.id = j.value
+			WHERE c.vector_model IS NOT ?3`,
+		}, concepts, s.config.modelName())
+	}, func(of []unembedded, vectors []code) error {
+		b.putVectors(s.config.modelName(), memories, of, vectors)
+		return t.send(ctx, b)
 	})
 }
 
-// embedLacking makes vectors for what lacks one.
-func (s *searcher) embedLacking(ctx context.Context, in vectorTables, namespace string, memories []uuid.UUID, lacking func(context.Context) ([]unembedded, error)) error {
+// lackingIn returns the distinct concepts and facts of memories without a vector of model. It leaves out phrases, which are too weak.
+func lackingIn(ctx context.Context, t tables, namespace, model string, memories []uuid.UUID) ([]unembedded, error) {
+	return queryUnembedded(ctx, t, &batch{namespace: namespace}, dialects{
+		`SELECT DISTINCT c.id, 0::bigint, '', c.name
+		FROM graph.memory_concepts m JOIN graph.concepts c ON c.namespace = m.namespace AND c.id = m.concept_id
+		WHERE m.namespace = $1 AND m.memory_id = ANY($2) AND m.salience >= $4 AND c.vector_model IS DISTINCT FROM $3
+		UNION ALL
+		SELECT DISTINCT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
+		FROM graph.facts e
+		JOIN graph.concepts s ON s.namespace = e.namespace AND s.id = e.source_id
+		JOIN graph.concepts t ON t.namespace = e.namespace AND t.id = e.target_id
+		WHERE e.namespace = $1 AND e.memory_id = ANY($2) AND e.origin <> 'text' AND e.relation <> $5 AND e.vector_model IS DISTINCT FROM $3`,
+		`SELECT DISTINCT c.id, 0, '', c.name
+		FROM json_each(?2) j
+		CROSS JOIN graph_memories m ON m.namespace = ?1 AND m.memory_id = unhex(j.value, '-')
+		CROSS JOIN json_each(m.mentions) n
+		CROSS JOIN graph_concepts c ON c.namespace = m.namespace AND c.id = n.value ->> 0
+		WHERE n.value ->> 1 >= 100 * ?4 AND c.vector_model IS NOT ?3
+		UNION ALL
+		SELECT DISTINCT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
+		FROM json_each(?2) j
+		CROSS JOIN graph_facts e ON e.namespace = ?1 AND e.memory_id = unhex(j.value, '-')
+		CROSS JOIN graph_concepts s ON s.namespace = e.namespace AND s.id = e.source_id
+		CROSS JOIN graph_concepts t ON t.namespace = e.namespace AND t.id = e.target_id
+		WHERE e.origin <> 'text' AND e.relation <> ?5 AND e.vector_model IS NOT ?3`,
+	}, memories, model, salienceResolved, AliasRelation)
+}
+
+func queryUnembedded(ctx context.Context, t tables, b *batch, s dialects, args ...any) (out []unembedded, err error) {
+	var u unembedded
+	b.query(s, []any{&u.concept, &u.target, &u.relation, &u.text}, func() { out = append(out, u) }, args...)
+	return out, t.send(ctx, b)
+}
+
+// putVectors queues the statements that store vectors of concepts, and of facts of memories. They skip deleted ones.
+func (b *batch) putVectors(model string, memories []uuid.UUID, of []unembedded, vectors []code) {
+	var named, stated list
+	for i, u := range of {
+		if u.relation == "" {
+			named = append(named, []any{u.concept, vectors[i].bytes()})
+		} else {
+			stated = append(stated, []any{u.concept, u.target, u.relation, vectors[i].bytes()})
+		}
+	}
+	b.each(dialects{
+		`UPDATE graph.concepts c SET vector = v.vector, vector_model = $2 FROM unnest($3::bigint[], $4::bytea[]) AS v (id, vector)
+		WHERE c.namespace = $1 AND c.id = v.id`,
+		"UPDATE graph_concepts SET vector = ?4, vector_model = ?2 WHERE namespace = ?1 AND id = ?3",
+	}, model, named)
+	b.each(dialects{
+		`UPDATE graph.facts e SET vector = v.vector, vector_model = $2
+		FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::bytea[]) AS v (source, target, relation, vector)
+		WHERE e.namespace = $1 AND e.memory_id = ANY($3) AND e.source_id = v.source AND e.target_id = v.target AND e.relation = v.relation`,
+		`UPDATE graph_facts SET vector = ?7, vector_model = ?2
+		WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?3)) AND source_id = ?4 AND target_id = ?5 AND relation = ?6`,
+	}, model, memories, stated)
+}
+
+// embedLacking makes vectors for what lacks one, and puts them.
+func (s *searcher) embedLacking(ctx context.Context, memories []uuid.UUID, lacking func(context.Context) ([]unembedded, error), put func([]unembedded, []code) error) error {
 	if s.config.Embedder == nil || len(memories) == 0 {
 		return nil
 	}
@@ -108,7 +159,7 @@ func (s *searcher) embedLacking(ctx context.Context, in vectorTables, namespace 
 		}
 		codes = append(codes, some...)
 	}
-	return in.putVectors(ctx, namespace, s.config.modelName(), memories, list, codes)
+	return put(list, codes)
 }
 
 // embedTexts embeds texts that have the prefix already.
@@ -129,23 +180,6 @@ func (s *searcher) embedTexts(ctx context.Context, texts []string) ([]code, erro
 		codes[i] = encode(vector)
 	}
 	return codes, nil
-}
-
-func (s *searcher) embedAll(ctx context.Context, namespaces []string, documents map[string][]document) error {
-	for _, namespace := range namespaces {
-		if err := s.embed(ctx, s.store, namespace, documentIDs(documents[namespace])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func documentIDs(docs []document) []uuid.UUID {
-	ids := make([]uuid.UUID, len(docs))
-	for i, d := range docs {
-		ids[i] = d.record.ID
-	}
-	return ids
 }
 
 // Refresh embeds concepts and facts without a vector of the configured model. It retries after errors and returns
@@ -169,17 +203,22 @@ func (s *searcher) Refresh(ctx context.Context, log *slog.Logger) {
 }
 
 func (s *searcher) refresh(ctx context.Context) error {
-	namespaces, err := s.store.namespaces(ctx)
-	if err != nil {
+	var namespaces []string
+	var one string
+	b := &batch{namespace: postgres.AllNamespaces}
+	b.query(dialects{
+		"SELECT DISTINCT namespace FROM graph.link_ends ORDER BY namespace", "SELECT DISTINCT namespace FROM graph_memories ORDER BY namespace",
+	}, []any{&one}, func() { namespaces = append(namespaces, one) })
+	if err := s.engine.written().send(ctx, b); err != nil {
 		return err
 	}
 	for _, namespace := range namespaces {
-		memories, err := s.store.lacking(ctx, namespace, s.config.modelName())
+		memories, err := s.engine.lacking(ctx, namespace, s.config.modelName())
 		if err != nil {
 			return err
 		}
 		for batch := range slices.Chunk(memories, embedBatch) {
-			if err := s.embed(ctx, s.store, namespace, batch); err != nil {
+			if err := s.embed(ctx, namespace, batch); err != nil {
 				return err
 			}
 		}

@@ -43,7 +43,7 @@ func (s *searcher) View(ctx context.Context, namespace string) (*View, error) {
 	if !ready {
 		return nil, replica.ErrTooLarge
 	}
-	names, err := s.store.names(ctx, namespace, ids)
+	names, err := s.names(ctx, namespace, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,274 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// Index implements queue.Indexer.
+func (s *searcher) Index(ctx context.Context, records []record.Record) error {
+	namespaces, documents := documents(records)
+	if err := s.engine.update(ctx, func(t tables) error {
+		current := map[string][]document{}
+		for _, ns := range namespaces { // all memories before the first namespace: forgetting a memory uses the same order
+			revisions, err := lock(ctx, t, &batch{namespace: ns}, documentIDs(documents[ns]))
+			if err != nil {
+				return err
+			}
+			current[ns] = slices.DeleteFunc(slices.Clone(documents[ns]), func(d document) bool { return revisions[d.record.ID] != d.record.Revision })
+		}
+		for _, ns := range namespaces {
+			if _, err := putDocuments(ctx, t, ns, current[ns], false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, ns := range namespaces {
+		if err := s.embed(ctx, ns, documentIDs(documents[ns])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putTogether is how many documents at most are put at a time: the mentions so far are counted between.
+const putTogether = 256
+
+// prepare extracts what records say, and returns what puts those that were stored into the transaction that has stored them.
+func (s *searcher) prepare(records []record.Record) func(ctx context.Context, t tables, stored map[record.Key]bool) error {
+	namespaces, documents := documents(records)
+	return func(ctx context.Context, t tables, stored map[record.Key]bool) error {
+		for _, ns := range namespaces {
+			docs := slices.DeleteFunc(slices.Clone(documents[ns]), func(d document) bool { return !stored[d.record.Key()] })
+			for some := range slices.Chunk(docs, putTogether) {
+				concepts, err := putDocuments(ctx, t, ns, some, true)
+				if err != nil {
+					return err
+				}
+				if err := s.embedNew(ctx, t, ns, documentIDs(some), concepts); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// putDocuments replaces the documents of one namespace, which are current. Fresh ones replace none. It returns the concepts that they
+// mention saliently.
+func putDocuments(ctx context.Context, t tables, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	var phrases []phrase
+	var named, read, aliases list
+	seen, ids := map[int64]bool{}, documentIDs(docs)
+	for i, d := range docs {
+		phrases = append(phrases, d.phrases...)
+		read = append(read, []any{ids[i], digest(d.record)})
+		for _, c := range d.concepts {
+			if id := conceptID(c.Key); !seen[id] {
+				seen[id] = true
+				named = append(named, []any{id, c.Key, c.Name, string(c.Kind)})
+			}
+		}
+		for _, a := range d.aliases() {
+			aliases = append(aliases, []any{ids[i], a.alias, a.of, since(d.record)})
+		}
+	}
+	had, ends := map[uuid.UUID][]mention{}, map[uuid.UUID][]int64{}
+	b := &batch{namespace: namespace}
+	b.lockNamespace()
+	if !fresh {
+		b.exec(dialects{
+			`DELETE FROM graph.facts f USING unnest($2::uuid[], $3::bigint[]) AS m (id, digest)
+			WHERE f.namespace = $1 AND f.memory_id = m.id AND (f.origin = 'text' OR f.origin = 'model'
+				AND NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest))`,
+			`DELETE FROM graph_facts WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value ->> 0, '-') FROM json_each(?2)) AND (origin = 'text' OR origin = 'model'
+				AND NOT EXISTS (SELECT 1 FROM graph_extractions x JOIN json_each(?2) j ON x.digest = j.value ->> 1
+					WHERE x.namespace = graph_facts.namespace AND x.memory_id = graph_facts.memory_id AND x.memory_id = unhex(j.value ->> 0, '-')))`,
+		}, read)
+		var memory uuid.UUID
+		var source, target int64
+		b.query(dialects{
+			"SELECT memory_id, source_id, target_id FROM graph.facts WHERE namespace = $1 AND memory_id = ANY($2)",
+			"SELECT memory_id, source_id, target_id FROM graph_facts WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))",
+		}, []any{&memory, &source, &target}, func() { ends[memory] = append(ends[memory], source, target) }, ids)
+		t.mentions(b, ids, func(memory uuid.UUID, m mention) { had[memory] = append(had[memory], m) })
+	}
+	known, err := knownConcepts(ctx, t, b, phrases)
+	if err != nil {
+		return nil, err
+	}
+	now := mentionsIn(docs, known, ends)
+	entries := make([]entry, len(docs))
+	for i, d := range docs {
+		entries[i] = entry{ids[i], had[ids[i]], now[i], authorLinks(d.record)}
+	}
+	b.putConcepts(named)
+	t.put(b, entries, true, fresh)
+	b.exec(dialects{
+		`INSERT INTO graph.facts (namespace, memory_id, source_id, target_id, relation, valid_from)
+		SELECT n.name, a.memory, a.source, a.target, '` + AliasRelation + `', a.since
+		FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::timestamptz[]) AS a (memory, source, target, since)
+		WHERE n.name = $1
+		ON CONFLICT DO NOTHING`,
+		`INSERT INTO graph_facts (namespace, memory_id, source_id, target_id, relation, valid_from)
+		SELECT ?1, unhex(value ->> 0, '-'), value ->> 1, value ->> 2, '` + AliasRelation + `', value ->> 3 FROM json_each(?2) WHERE true
+		ON CONFLICT DO NOTHING`,
+	}, aliases)
+	return salient(now), t.send(ctx, b)
+}
+
+// knownConcepts returns which phrases are known concepts, after the statements of a batch. If the namespace has fewer concepts than there
+// are phrases, it returns them all: that is faster than to look up each. SQLite reads an index of ids alone, since a table's page has few
+// rows: they hold vectors.
+func knownConcepts(ctx context.Context, t tables, b *batch, phrases []phrase) (map[int64]bool, error) {
+	known, ids := map[int64]bool{}, conceptIDs(phrases)
+	var id int64
+	query := func(s dialects, arg any) error {
+		b.query(s, []any{&id}, func() { known[id] = true }, arg)
+		return t.send(ctx, b)
+	}
+	if err := query(dialects{
+		`SELECT id FROM graph.concepts WHERE namespace = $1 AND NOT EXISTS (SELECT FROM graph.concepts WHERE namespace = $1 LIMIT 1 OFFSET $2)`,
+		`SELECT id FROM graph_concepts INDEXED BY graph_concepts_by_id WHERE namespace = ?1
+		AND NOT EXISTS (SELECT 1 FROM graph_concepts INDEXED BY graph_concepts_by_id WHERE namespace = ?1 LIMIT 1 OFFSET ?2)`,
+	}, len(ids)); err != nil || len(known) > 0 {
+		return known, err
+	}
+	return known, query(dialects{
+		"SELECT id FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)",
+		"SELECT c.id FROM json_each(?2) j CROSS JOIN graph_concepts c INDEXED BY graph_concepts_by_id ON c.namespace = ?1 AND c.id = j.value",
+	}, ids)
+}
+
+// mention is a concept of one memory.
+type mention struct {
+	concept  int64
+	salience float64
+}
+
+// document is a record to be indexed.
+type document struct {
+	record   record.Record
+	concepts []Concept
+	phrases  []phrase // in the text, to be resolved against known concepts
+}
+
+// documents prepares records by namespace, sorted by id and deduplicated, so that concurrent workers take locks in
+// the same order.
+func documents(records []record.Record) (namespaces []string, byNamespace map[string][]document) {
+	sorted := slices.Clone(records)
+	slices.SortFunc(sorted, func(a, b record.Record) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), slices.Compare(a.ID[:], b.ID[:]), cmp.Compare(b.Revision, a.Revision))
+	})
+	sorted = slices.CompactFunc(sorted, func(a, b record.Record) bool { return a.Namespace == b.Namespace && a.ID == b.ID })
+	byNamespace = map[string][]document{}
+	for _, r := range sorted {
+		if r.Sensitive {
+			continue
+		}
+		if byNamespace[r.Namespace] == nil {
+			namespaces = append(namespaces, r.Namespace)
+		}
+		byNamespace[r.Namespace] = append(byNamespace[r.Namespace], document{r, Extract(r), phrases(words(r.Title+"\n"+r.Content, maxDocumentWords), maxResolvedWords)})
+	}
+	return namespaces, byNamespace
+}
+
+// linkedTogether is how many documents in a row are linked to each other's concepts, besides those that were known before. Ranks
+// depend a little on it, and were measured with this number.
+const linkedTogether = 64
+
+// mentionsIn returns the mentions of each document. known are the concepts before the documents; those of the documents are added.
+func mentionsIn(docs []document, known map[int64]bool, ends map[uuid.UUID][]int64) [][]mention {
+	out := make([][]mention, 0, len(docs))
+	for together := range slices.Chunk(docs, linkedTogether) {
+		for _, d := range together {
+			for _, c := range d.concepts {
+				known[conceptID(c.Key)] = true
+			}
+		}
+		for _, d := range together {
+			out = append(out, d.mentions(known, ends[d.record.ID]))
+		}
+	}
+	return out
+}
+
+// salient returns the distinct concepts that are mentioned saliently enough to get a vector.
+func salient(mentions [][]mention) []int64 {
+	var ids []int64
+	for _, list := range mentions {
+		for _, m := range list {
+			if m.salience >= salienceResolved {
+				ids = append(ids, m.concept)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// mentions returns the document's concepts and the known ones in its text, most salient first, and the ends of the
+// memory's facts.
+func (d document) mentions(known map[int64]bool, ends []int64) []mention {
+	var out []mention
+	seen := map[int64]bool{}
+	add := func(id int64, salience float64) {
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, mention{id, salience})
+		}
+	}
+	for _, c := range d.concepts {
+		add(conceptID(c.Key), c.Salience)
+	}
+	for _, p := range longest(d.phrases, known) {
+		if len(out) < maxConcepts {
+			add(p.concept, salienceResolved)
+		}
+	}
+	for _, id := range ends {
+		add(id, salienceFact)
+	}
+	return out
+}
+
+// alias is a short form with its concept.
+type alias struct{ alias, of int64 }
+
+func (d document) aliases() (out []alias) {
+	for _, c := range d.concepts {
+		if c.AliasOf != "" && slices.ContainsFunc(d.concepts, func(other Concept) bool { return other.Key == c.AliasOf }) {
+			out = append(out, alias{conceptID(c.Key), conceptID(c.AliasOf)})
+		}
+	}
+	return out
+}
+
+// since returns when a record's content began to hold.
+func since(r record.Record) time.Time {
+	if r.OccurredAt.IsZero() {
+		return r.CreatedAt
+	}
+	return r.OccurredAt
+}
+
+func documentIDs(docs []document) []uuid.UUID {
+	ids := make([]uuid.UUID, len(docs))
+	for i, d := range docs {
+		ids[i] = d.record.ID
+	}
+	return ids
+}
