@@ -60,19 +60,10 @@ test-model2vec: ## Compare the vectors of a Model2Vec folder with its oracle.jso
 	@test -n "$(FOLDER)" || { echo "make test-model2vec needs FOLDER=DIR" >&2; exit 2; }
 	go test -count=1 -v -tags oracle -run '^TestOracle$$' ./services/embed/model2vec -oracle "$(abspath $(FOLDER))"
 
-# ONNX Runtime's shared library: one that is there already, or what an npm package has inside.
-ONNXRUNTIME ?= .cache/onnxruntime/libonnxruntime.so
-.cache/onnxruntime/libonnxruntime.so:
-	mkdir -p $(@D)
-	cd $(@D) && npm pack --silent onnxruntime-node@1.30.0
-	tar -xzOf $(@D)/onnxruntime-node-1.30.0.tgz package/bin/napi-v6/linux/$$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')/libonnxruntime.so.1 > $@.part
-	mv $@.part $@
-	rm $(@D)/onnxruntime-node-1.30.0.tgz
-
-.PHONY: test-onnx
-test-onnx: $(ONNXRUNTIME) ## Run the ONNX embedder's tests against ONNX Runtime, fetched with npm if absent ([ONNXRUNTIME=FILE], needs a C compiler)
-	go test -count=1 -race -tags onnx ./services/embed/open
-	go test -count=1 -race -tags onnx ./services/embed/onnx -library "$(abspath $(ONNXRUNTIME))"
+.PHONY: test-transformer
+test-transformer: ## Compare the vectors of a sentence-transformers folder with its oracle.json, as fuser/transformer/modeltest/oracle.py writes it (FOLDER=DIR)
+	@test -n "$(FOLDER)" || { echo "make test-transformer needs FOLDER=DIR" >&2; exit 2; }
+	go test -count=1 -v -tags oracle -run '^TestOracle$$' ./services/embed/transformer -oracle "$(abspath $(FOLDER))"
 
 RECALLS ?= 100000
 CITUS_TEST = TRISKELE_TEST_POSTGRES='$(CITUS)' go test -count=1 -parallel 4
@@ -320,7 +311,7 @@ check-generated: generate ## What is generated is what the proto files and the f
 .PHONY: check-lint
 check-lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l $(MODULES) deploy)" || { echo "gofmt would change:"; gofmt -l $(MODULES) deploy; exit 1; }
-	go vet -tags oracle,upgrade,onnx,browser,collector work
+	go vet -tags oracle,upgrade,browser,collector work
 	@test -x $(TOOLS)/staticcheck || { mkdir -p $(TOOLS) && GOWORK=off go -C proto/tools build -o "$(CURDIR)/$(TOOLS)/" tool; }
 	for m in $(MODULES); do (cd $$m && "$(CURDIR)/$(TOOLS)/staticcheck" ./...); done
 	cd deploy && GOWORK=off "$(CURDIR)/$(TOOLS)/staticcheck" ./...

@@ -33,7 +33,6 @@ require (
 	github.com/triskele/triskele/proto v0.0.0
 	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0
 	github.com/x448/float16 v0.8.4
-	github.com/yalue/onnxruntime_go v1.27.0
 	github.com/yuin/goldmark v1.8.2
 	go.abhg.dev/goldmark/wikilink v0.6.0
 	go.opentelemetry.io/otel v1.47.0

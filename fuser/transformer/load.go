@@ -14,17 +14,17 @@ import (
 
 // config is a model's config.json.
 type config struct {
-	Type         string   `json:"model_type"`
-	Hidden       int      `json:"hidden_size"`
-	Layers       int      `json:"num_hidden_layers"`
-	Heads        int      `json:"num_attention_heads"`
-	Intermediate int      `json:"intermediate_size"`
-	Positions    int      `json:"max_position_embeddings"`
-	Segments     int      `json:"type_vocab_size"`
-	Epsilon      *float64 `json:"layer_norm_eps"`
-	Activation   string   `json:"hidden_act"`
-	Position     string   `json:"position_embedding_type"`
-	Decoder      bool     `json:"is_decoder"`
+	Type         string  `json:"model_type"`
+	Hidden       int     `json:"hidden_size"`
+	Layers       int     `json:"num_hidden_layers"`
+	Heads        int     `json:"num_attention_heads"`
+	Intermediate int     `json:"intermediate_size"`
+	Positions    int     `json:"max_position_embeddings"`
+	Segments     int     `json:"type_vocab_size"`
+	Epsilon      float64 `json:"layer_norm_eps"`
+	Activation   string  `json:"hidden_act"`
+	Position     string  `json:"position_embedding_type"`
+	Decoder      bool    `json:"is_decoder"`
 }
 
 // readConfig reads and checks a config.json. A setting that would change the numbers and is not supported is an error.
@@ -49,7 +49,7 @@ func readConfig(folder string) (config, error) {
 		return c, fmt.Errorf("config.json: position_embedding_type %q is not supported: it must be absolute", c.Position)
 	case c.Decoder:
 		return c, errors.New("config.json: is_decoder is not supported: it must be false")
-	case c.Epsilon == nil || !(*c.Epsilon > 0):
+	case !(c.Epsilon > 0):
 		return c, errors.New("config.json: layer_norm_eps must be a number above 0")
 	}
 	for _, field := range []struct {
@@ -229,7 +229,7 @@ func (r *reader) embeddings(kind string, n, width int) []float32 {
 }
 
 func (r *reader) norm(name string, c config) norm {
-	return norm{weight: r.floats(name+".weight", c.Hidden), bias: r.floats(name+".bias", c.Hidden), epsilon: *c.Epsilon}
+	return norm{weight: r.floats(name+".weight", c.Hidden), bias: r.floats(name+".bias", c.Hidden), epsilon: c.Epsilon}
 }
 
 // linear reads weights into l. from and to are the places of the inputs and outputs.

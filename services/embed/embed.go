@@ -6,7 +6,7 @@
 //  1. The dense leg puts the model's prefix for documents or for queries before the text.
 //  2. A query passes embed/querypath, which caches vectors and keeps to the deadline. Documents skip this step.
 //  3. The embedder splits the text into words or tokens and combines their vectors (static, Hashed, model2vec),
-//     runs a transformer in this process (onnx), or asks a server (remote).
+//     runs a transformer in this process (transformer), or asks a server (remote).
 //  4. Normalize scales the vector to length 1, so that a dot product is a cosine.
 //
 // Some embedders send texts to other hosts. Callers must keep the texts of sensitive memories from those: the dense leg

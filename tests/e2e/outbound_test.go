@@ -124,7 +124,6 @@ var libraries = map[string]string{
 	"github.com/rs/cors":                        "no",
 	"github.com/schollz/progressbar/v3":         "draws where it is told to: the error output of an import",
 	"github.com/x448/float16":                   "no",
-	"github.com/yalue/onnxruntime_go":           "models in the process, in builds with the tag onnx: its telemetry and its log are off",
 	"github.com/yuin/goldmark":                  "no",
 	"go.abhg.dev/goldmark/wikilink":             "no",
 	"go.opentelemetry.io/contrib":               "spans and metrics of calls: TestCanary reads them",

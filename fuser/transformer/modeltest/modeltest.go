@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,7 +99,8 @@ func (s Shape) Tensors() map[string]Tensor {
 
 // Random adds random numbers to tensors. They are multiples of 1/128 below 1, which every type holds.
 func Random(tensors map[string]Tensor, random *rand.Rand) {
-	for _, t := range tensors {
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		t := tensors[name]
 		for i := range t.Data {
 			t.Data[i] += float32(math.Round(max(-1, min(1, random.NormFloat64()/4))*64) / 128)
 		}
@@ -108,8 +111,8 @@ func Random(tensors map[string]Tensor, random *rand.Rand) {
 func Safetensors(tensors map[string]Tensor, kind string) []byte {
 	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
 	var data []byte
-	for name, t := range tensors {
-		start := len(data)
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		t, start := tensors[name], len(data)
 		for _, x := range t.Data {
 			switch kind {
 			case "F32":

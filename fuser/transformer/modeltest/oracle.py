@@ -45,9 +45,8 @@ def embed(folder, texts):
 
     model = SentenceTransformer(str(folder), device="cpu")
     texts = texts.read_text().splitlines()
-    ids = model.tokenizer(texts, truncation=True, max_length=model.max_seq_length)["input_ids"]
     vectors = model.encode(texts, normalize_embeddings=True).tolist()
-    oracle = [{"text": text, "ids": i, "v": [round(x, 7) for x in v]} for text, i, v in zip(texts, ids, vectors)]
+    oracle = [{"text": text, "v": [round(x, 7) for x in v]} for text, v in zip(texts, vectors)]
     (folder / "oracle.json").write_text(json.dumps(oracle) + "\n")
 
 

@@ -12,14 +12,14 @@ import (
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/model2vec"
-	"github.com/triskele/triskele/services/embed/onnx"
 	"github.com/triskele/triskele/services/embed/remote"
 	"github.com/triskele/triskele/services/embed/static"
+	"github.com/triskele/triskele/services/embed/transformer"
 )
 
 // Flags are the command-line flags that choose an embedder, for embedding in a program's flags.
 type Flags struct {
-	Embedder string `help:"Embedder of the dense leg: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16 to 128 dimensions), model2vec:FOLDER, onnx:FOLDER?library=FILE (a transformer inside the process, in builds with the tag onnx), openai:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei:URL#MODEL?dims=N, voyage:MODEL?dims=N, cohere:MODEL?dims=N. Further options, joined by &: shorten=true (have the server make dims), query_prefix, document_prefix, batch, max_bytes, concurrency." default:"builtin" env:"TRISKELE_EMBEDDER" placeholder:"KIND[:PLACE]"`
+	Embedder string `help:"Embedder of the dense leg: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16 to 128 dimensions), model2vec:FOLDER, transformer:FOLDER (a BERT model of sentence-transformers, inside the process), openai:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei:URL#MODEL?dims=N, voyage:MODEL?dims=N, cohere:MODEL?dims=N. Further options, joined by &: shorten=true (have the server make dims), query_prefix, document_prefix, batch, max_bytes, concurrency." default:"builtin" env:"TRISKELE_EMBEDDER" placeholder:"KIND[:PLACE]"`
 	Fallback string `name:"embedder-fallback" help:"Embedder of the same model to ask for a query's vector when the first fails." env:"TRISKELE_EMBEDDER_FALLBACK" placeholder:"KIND:PLACE"`
 	KeyFile  string `name:"embedder-key-file" help:"File with the key for the embedder's server; else TRISKELE_EMBEDDER_KEY or the provider's own variable is read." env:"TRISKELE_EMBEDDER_KEY_FILE" placeholder:"FILE" type:"path"`
 }
@@ -68,12 +68,12 @@ func Open(spec string, key func(provider string) string) (embedder embed.Embedde
 		embedder, err = openHashed(options)
 	case kind == "model2vec":
 		embedder, err = model2vec.Load(place)
-	case kind == "onnx":
-		embedder, err = openONNX(place)
+	case kind == "transformer":
+		embedder, err = openTransformer(place)
 	case keyVariables[kind] != "":
 		embedder, err = openRemote(kind, place, key(kind))
 	default:
-		err = fmt.Errorf("%q is unknown: there are builtin, hashed, model2vec, onnx, openai, voyage, cohere and tei", kind)
+		err = fmt.Errorf("%q is unknown: there are builtin, hashed, model2vec, transformer, openai, voyage, cohere and tei", kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("embedder %q: %w", spec, err)
@@ -102,28 +102,26 @@ func openHashed(query string) (embed.Embedder, error) {
 	return embed.NewFolded(dims)
 }
 
-// openONNX reads FOLDER[?OPTIONS].
-func openONNX(place string) (embed.Embedder, error) {
+// openTransformer reads FOLDER[?OPTIONS].
+func openTransformer(place string) (embed.Embedder, error) {
 	folder, query, _ := strings.Cut(place, "?")
 	given, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, fmt.Errorf("options: %w", err)
 	}
-	var options onnx.Options
+	var options transformer.Options
 	for name, values := range given {
 		value := values[len(values)-1]
 		switch name {
-		case "library":
-			options.Library = value
 		case "query_prefix":
 			options.QueryPrefix = &value
 		case "document_prefix":
 			options.DocumentPrefix = &value
 		default:
-			return nil, fmt.Errorf("option %s is unknown: there are library, query_prefix and document_prefix", name)
+			return nil, fmt.Errorf("option %s is unknown: there are query_prefix and document_prefix", name)
 		}
 	}
-	return onnx.Load(folder, options)
+	return transformer.Load(folder, options)
 }
 
 // openRemote reads [URL#]MODEL[?OPTIONS]. The options come last, so that URLs need no escapes.

@@ -1,9 +1,8 @@
-//go:build onnx
-
-package onnx
+package transformer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,18 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/triskele/triskele/fuser/transformer/wordpiece"
 )
 
-// layout is a model's configuration, from the files of its folder.
-type layout struct {
-	model     string // path of the .onnx file
-	tokenizer *wordpiece.Tokenizer
-	pooling   pooling
-	tokens    int    // bound for a text, with [CLS] and [SEP]
-	document  string // prefix
-	query     string // prefix
+// settings say how a model of sentence-transformers is used. They come from the files of its folder.
+type settings struct {
+	pooling  pooling
+	tokens   int    // bound for a text, with [CLS] and [SEP]
+	document string // prefix
+	query    string // prefix
 }
 
 // pooling is the way to make one vector of the vectors of a text's tokens. It has the names of sentence-transformers.
@@ -33,91 +28,39 @@ const (
 	first pooling = "cls"
 )
 
-// defaultTokens is the number of BERT's positions.
-const defaultTokens = 512
-
-// readLayout reads a folder. The model and its tokenizer must exist. Other missing files mean the defaults of
+// readSettings reads the folder of a model that may have positions tokens. Missing files mean the defaults of
 // sentence-transformers.
-func readLayout(folder string) (layout, error) {
-	l := layout{pooling: mean, tokens: defaultTokens}
-	for _, name := range []string{"model.onnx", filepath.Join("onnx", "model.onnx")} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
-			l.model = filepath.Join(folder, name)
-			break
-		}
-	}
-	if l.model == "" {
-		return l, fmt.Errorf("%s has neither model.onnx nor onnx/model.onnx", folder)
-	}
-	for _, read := range []func(string) error{l.readLimits, l.readTokenizer, l.readModules, l.readPrompts} {
+func readSettings(folder string, positions int) (settings, error) {
+	s := settings{pooling: mean, tokens: positions}
+	for _, read := range []func(string) error{s.readLimits, s.readModules, s.readPrompts} {
 		if err := read(folder); err != nil {
-			return l, err
+			return s, err
 		}
 	}
-	return l, nil
+	return s, nil
 }
 
-// readLimits finds the bound on a text's tokens.
-func (l *layout) readLimits(folder string) error {
-	var bert struct {
-		Positions int `json:"max_position_embeddings"`
-	}
+// readLimits finds the bound on a text's tokens. If the model names none, the tokenizer's counts.
+func (s *settings) readLimits(folder string) error {
 	var sentence struct {
-		Tokens int `json:"max_seq_length"`
+		Tokens float64 `json:"max_seq_length"`
 	}
-	if err := errors.Join(read(folder, "config.json", &bert), read(folder, "sentence_bert_config.json", &sentence)); err != nil {
+	var tokenizer struct {
+		Tokens float64 `json:"model_max_length"` // 1e30 if there is no bound
+	}
+	if err := errors.Join(read(folder, "sentence_bert_config.json", &sentence), read(folder, "tokenizer_config.json", &tokenizer)); err != nil {
 		return err
 	}
-	if bert.Positions > 0 {
-		l.tokens = bert.Positions
+	limit := cmp.Or(sentence.Tokens, tokenizer.Tokens, float64(s.tokens))
+	if !(limit >= 3) {
+		return fmt.Errorf("texts may have %v tokens: they need at least 3, for [CLS], a word and [SEP]", limit)
 	}
-	if sentence.Tokens > 0 {
-		l.tokens = min(l.tokens, sentence.Tokens)
-	}
-	if l.tokens < 3 {
-		return fmt.Errorf("texts may have %d tokens: they need at least 3, for [CLS], a word and [SEP]", l.tokens)
-	}
-	return nil
-}
-
-func (l *layout) readTokenizer(folder string) error {
-	name := "tokenizer.json"
-	text, err := os.ReadFile(filepath.Join(folder, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		name = "vocab.txt"
-		text, err = os.ReadFile(filepath.Join(folder, name))
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s has neither tokenizer.json nor vocab.txt", folder)
-	}
-	if err != nil {
-		return err
-	}
-	if name == "tokenizer.json" {
-		l.tokenizer, err = wordpiece.Parse(text)
-	} else {
-		cased := struct {
-			Lower *bool `json:"do_lower_case"`
-		}{}
-		if err := read(folder, "tokenizer_config.json", &cased); err != nil {
-			return err
-		}
-		tokens := strings.Split(strings.TrimRight(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"), "\n")
-		l.tokenizer, err = wordpiece.FromVocabulary(tokens, cased.Lower == nil || *cased.Lower)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	for _, token := range []string{"[CLS]", "[SEP]"} {
-		if _, known := l.tokenizer.ID(token); !known {
-			return fmt.Errorf("%s: the token %s is missing", name, token)
-		}
-	}
+	s.tokens = int(min(limit, float64(s.tokens)))
 	return nil
 }
 
 // readModules finds the pooling. It returns an error for modules that change vectors in other ways.
-func (l *layout) readModules(folder string) error {
+func (s *settings) readModules(folder string) error {
 	var modules []struct {
 		Path string `json:"path"`
 		Type string `json:"type"`
@@ -156,7 +99,7 @@ func (l *layout) readModules(folder string) error {
 	case config.Prompt != nil && !*config.Prompt:
 		return fmt.Errorf("%s: include_prompt=false is not supported", name)
 	case config.Mode == string(first) || config.CLS:
-		l.pooling = first
+		s.pooling = first
 	case config.Mode != "" && config.Mode != string(mean):
 		return fmt.Errorf("%s: pooling %q is not supported: it must be mean or cls", name, config.Mode)
 	}
@@ -164,7 +107,7 @@ func (l *layout) readModules(folder string) error {
 }
 
 // readPrompts finds the prefixes of documents and queries.
-func (l *layout) readPrompts(folder string) error {
+func (s *settings) readPrompts(folder string) error {
 	var config struct {
 		Prompts map[string]string `json:"prompts"`
 		Default string            `json:"default_prompt_name"`
@@ -172,14 +115,14 @@ func (l *layout) readPrompts(folder string) error {
 	if err := read(folder, "config_sentence_transformers.json", &config); err != nil {
 		return err
 	}
-	l.document, l.query = config.Prompts[config.Default], config.Prompts[config.Default]
+	s.document, s.query = config.Prompts[config.Default], config.Prompts[config.Default]
 	for _, name := range []string{"corpus", "passage", "document"} { // the last one found counts
 		if prompt, named := config.Prompts[name]; named {
-			l.document = prompt
+			s.document = prompt
 		}
 	}
 	if prompt, named := config.Prompts["query"]; named {
-		l.query = prompt
+		s.query = prompt
 	}
 	return nil
 }
