@@ -3,10 +3,12 @@ package eval
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,20 +63,7 @@ type Query struct {
 type label string
 
 func (l *label) UnmarshalJSON(text []byte) error {
-	var v any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
-		return err
-	}
-	switch v := v.(type) {
-	case nil:
-		*l = ""
-	case string:
-		*l = label(v)
-	case json.Number:
-		*l = label(v.String())
-	default:
+	if json.Unmarshal(text, (*string)(l)) != nil && json.Unmarshal(text, (*json.Number)(l)) != nil {
 		return errors.New("must be a string")
 	}
 	return nil
@@ -159,10 +148,7 @@ func (s *Set) loadCorpus(path string) (namespaceOf map[string]string, err error)
 		err = fmt.Errorf("%s: no documents", path)
 	}
 	s.link()
-	for namespace := range scopes {
-		s.Namespaces = append(s.Namespaces, namespace)
-	}
-	slices.Sort(s.Namespaces)
+	s.Namespaces = slices.Sorted(maps.Keys(scopes))
 	return namespaceOf, err
 }
 
@@ -172,11 +158,8 @@ func (s *Set) memory(d document, namespace string) *triskelev1.Memory {
 		Id:        uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/eval/"+s.Name+"/"+d.ID)).String(),
 		Namespace: namespace,
 		Title:     d.Title,
-		Content:   d.Text,
+		Content:   cmp.Or(d.Text, d.Title),
 		CreatedAt: timestamppb.New(epoch.Add(time.Duration(len(s.Memories)) * time.Second)),
-	}
-	if m.GetContent() == "" {
-		m.Content = d.Title
 	}
 	if m.Thread = string(d.Metadata.Session); m.Thread != "" {
 		position := int64(len(s.Memories))
@@ -230,10 +213,11 @@ var (
 // namespace cannot have by "-".
 func Namespace(set, scope string) (string, error) {
 	namespace := ""
-	for i, part := range []string{set, scope} {
-		if i == 1 && part == "" {
-			break
-		}
+	parts := []string{set, scope}
+	if scope == "" {
+		parts = parts[:1]
+	}
+	for _, part := range parts {
 		clean := strings.TrimLeft(notInNamespace.ReplaceAllString(strings.ToLower(part), "-"), "._-")
 		if !namespacePattern.MatchString(clean) {
 			return "", fmt.Errorf("%q cannot be made a namespace: a letter or digit is needed", part)

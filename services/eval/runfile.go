@@ -140,13 +140,8 @@ func ReadRun(name string) (map[string]Ranking, error) {
 }
 
 func compare(a, b map[string]Ranking) Comparison {
-	queries := map[string]bool{}
-	for id := range a {
-		queries[id] = true
-	}
-	for id := range b {
-		queries[id] = true
-	}
+	queries := maps.Clone(a)
+	maps.Copy(queries, b)
 	same, tied, overlap := 0, 0, 0.0
 	for id := range queries {
 		a, b := a[id], b[id]

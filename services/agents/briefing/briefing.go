@@ -138,30 +138,22 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 
 // surround adds what stands beside a memory, the nearest first, until the tokens are used up. It reports whether all fitted.
 func (e *Entry) surround(used *int, most int) bool {
+	fits := func(side string, m *triskelev1.Memory, to *[]Aside) bool {
+		content, _ := shorten(m, nil, asideTokens)
+		aside := Aside{m, render.Plain(content)}
+		n := Tokens(asides(side, []Aside{aside}))
+		if most > 0 && *used+n > most {
+			return false
+		}
+		*used += n
+		*to = append(*to, aside)
+		return true
+	}
 	before, after := e.Hit.GetSurroundings().GetBefore(), e.Hit.GetSurroundings().GetAfter()
-	for len(before)+len(after) > 0 {
-		for _, side := range []string{"before", "after"} {
-			var m *triskelev1.Memory
-			switch {
-			case side == "before" && len(before) > 0:
-				m, before = before[len(before)-1], before[:len(before)-1]
-			case side == "after" && len(after) > 0:
-				m, after = after[0], after[1:]
-			default:
-				continue
-			}
-			content, _ := shorten(m, nil, asideTokens)
-			aside := Aside{m, render.Plain(content)}
-			n := Tokens(asides(side, []Aside{aside}))
-			if most > 0 && *used+n > most {
-				return false
-			}
-			*used += n
-			if side == "before" {
-				e.Before = slices.Insert(e.Before, 0, aside)
-			} else {
-				e.After = append(e.After, aside)
-			}
+	defer func() { slices.Reverse(e.Before) }()
+	for i := range max(len(before), len(after)) {
+		if i < len(before) && !fits("before", before[len(before)-1-i], &e.Before) || i < len(after) && !fits("after", after[i], &e.After) {
+			return false
 		}
 	}
 	return true

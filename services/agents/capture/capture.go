@@ -22,7 +22,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
@@ -307,15 +306,7 @@ func (s Session) file() string {
 }
 
 // clip shortens a text to at most so many bytes, without breaking a character.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
-}
+func clip(text string, most int) string { return strings.ToValidUTF8(text[:min(most, len(text))], "") }
 
 // absent reports whether a file is not there for this user.
 func absent(err error) bool {

@@ -9,59 +9,48 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// server is an MCP server in the JSON of most clients.
-type server struct {
-	Type    string   `json:"type,omitempty"`
-	Command string   `json:"command"`
-	Args    []string `json:"args"`
-}
-
 // Clients are the agents that can be connected, by name.
 var Clients = []Client{
 	{"claude-code", "Claude Code", true, func(h Home) ([]file, error) {
 		settings, servers, err := h.claude()
-		return []file{jsonServer(servers, "stdio", "mcpServers"), jsonHooks(settings, claudeEvents, 1)}, err
+		return []file{
+			{path: servers, servers: "mcpServers", kind: "stdio"},
+			{path: settings, events: []string{"SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"}},
+		}, err
 	}},
 	{"claude-desktop", "Claude Desktop", false, func(h Home) ([]file, error) {
 		folder, err := h.application("Claude")
-		return []file{jsonServer(filepath.Join(folder, "claude_desktop_config.json"), "", "mcpServers")}, err
+		return []file{{path: filepath.Join(folder, "claude_desktop_config.json"), servers: "mcpServers"}}, err
 	}},
 	{"codex", "Codex", true, func(h Home) ([]file, error) {
 		folder, err := h.under("CODEX_HOME", ".codex")
 		return []file{
-			{path: filepath.Join(folder, "config.toml"), add: addTable, remove: removeTable, server: tableServer},
-			jsonHooks(filepath.Join(folder, "hooks.json"), codexEvents, 1),
+			{path: filepath.Join(folder, "config.toml"), toml: true},
+			{path: filepath.Join(folder, "hooks.json"), events: []string{"SessionStart", "UserPromptSubmit", "Stop", "PreCompact"}},
 		}, err
 	}},
 	{"cursor", "Cursor", true, func(h Home) ([]file, error) {
 		folder, err := h.under("", ".cursor")
-		return []file{jsonServer(filepath.Join(folder, "mcp.json"), "", "mcpServers"), cursorHooks(filepath.Join(folder, "hooks.json"))}, err
+		return []file{
+			{path: filepath.Join(folder, "mcp.json"), servers: "mcpServers"},
+			{path: filepath.Join(folder, "hooks.json"), events: []string{"beforeSubmitPrompt"}, flat: true},
+		}, err
 	}},
 	{"gemini", "Gemini CLI", true, func(h Home) ([]file, error) {
 		folder, err := h.under("", ".gemini")
-		path := filepath.Join(folder, "settings.json")
-		return []file{both(jsonServer(path, "", "mcpServers"), jsonHooks(path, geminiEvents, 1000))}, err
+		return []file{{
+			path: filepath.Join(folder, "settings.json"), servers: "mcpServers", milliseconds: true,
+			events: []string{"SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"},
+		}}, err
 	}},
 	{"vscode", "VS Code", false, func(h Home) ([]file, error) {
 		folder, err := h.application("Code")
-		return []file{jsonServer(filepath.Join(folder, "User", "mcp.json"), "stdio", "servers")}, err
+		return []file{{path: filepath.Join(folder, "User", "mcp.json"), servers: "servers", kind: "stdio"}}, err
 	}},
 	{"zed", "Zed", false, func(h Home) ([]file, error) {
 		folder, err := h.zed()
-		return []file{jsonServer(filepath.Join(folder, "settings.json"), "", "context_servers")}, err
+		return []file{{path: filepath.Join(folder, "settings.json"), servers: "context_servers"}}, err
 	}},
-}
-
-// The events that the hook answers, with its timeout in seconds. The hook itself is faster: the timeout is for a stuck machine.
-var (
-	claudeEvents = []event{{"SessionStart", 5}, {"UserPromptSubmit", 5}, {"Stop", 5}, {"PreCompact", 5}, {"SessionEnd", 5}}
-	codexEvents  = []event{{"SessionStart", 5}, {"UserPromptSubmit", 5}, {"Stop", 5}, {"PreCompact", 5}}
-	geminiEvents = []event{{"SessionStart", 5}, {"BeforeAgent", 5}, {"AfterAgent", 5}, {"PreCompress", 5}, {"SessionEnd", 5}}
-)
-
-type event struct {
-	name    string
-	timeout int
 }
 
 // under returns the folder that a variable names, or one in the home folder.
@@ -113,148 +102,127 @@ func (h Home) zed() (string, error) {
 	return h.application("zed")
 }
 
-// jsonServer is a file with MCP servers in an object.
-func jsonServer(path, kind, servers string) file {
-	return file{
-		path: path,
-		add: edited(func(d *document, p Program, _ string) error {
-			if d.find(servers, "triskele", "command") == nil {
-				return d.set(server{kind, p.Path, p.MCP}, servers, "triskele")
-			}
-			var err error // what else the user wrote there stays
-			if kind != "" {
-				err = d.set(kind, servers, "triskele", "type")
-			}
-			return errors.Join(err, d.set(p.Path, servers, "triskele", "command"), d.set(p.MCP, servers, "triskele", "args"))
-		}),
-		remove: removed(func(d *document, _ string) { d.remove(servers, "triskele") }),
-		server: func(text []byte) ([]string, error) {
-			d, err := parse(text)
-			if err != nil {
-				return nil, err
-			}
-			found := d.find(servers, "triskele")
-			if found == nil {
-				return nil, nil
-			}
-			var s server
-			if err := decode(*found, &s); err != nil {
-				return nil, err
-			}
-			return append([]string{s.Command}, s.Args...), nil
-		},
-	}
+// file is a configuration file: JSON with MCP servers, with hooks or with both, or Codex's TOML.
+type file struct {
+	path    string
+	toml    bool
+	servers string // the member that has the MCP servers; "" if none has
+	kind    string // what a server says of its type; may be ""
+	events  []string
+	flat    bool // the hooks of an event are in no groups, as in Cursor, and the file has a version
+	// milliseconds is the unit of timeouts, instead of seconds.
+	milliseconds bool
 }
 
-// jsonHooks is a file with hooks in groups by event, in the form of Claude Code. second is the unit of timeouts.
-func jsonHooks(path string, events []event, second int) file {
-	names := make([]string, len(events))
-	for i, e := range events {
-		names[i] = e.name
-	}
-	return file{
-		path: path,
-		add: edited(func(d *document, p Program, started string) error {
-			for _, e := range events {
-				if err := d.setHook(e.name, group{[]hook{{"command", p.hook(), e.timeout * second}}}, p.Path, started); err != nil {
-					return err
-				}
-			}
-			return nil
-		}),
-		remove: removed(func(d *document, started string) {
-			for _, name := range names {
-				d.removeHooks(name, started)
-			}
-		}),
-		hooked: func(text []byte, started string) bool { return hooked(text, names, started) },
-	}
+// server is an MCP server in the JSON of most clients.
+type server struct {
+	Type    string   `json:"type,omitempty"`
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
 }
 
-// cursorHooks is Cursor's file of hooks, whose entries are in no group.
-func cursorHooks(path string) file {
-	const name = "beforeSubmitPrompt"
-	return file{
-		path: path,
-		add: edited(func(d *document, p Program, started string) error {
-			if d.find("version") == nil {
-				if err := d.set(1, "version"); err != nil {
-					return err
-				}
-			}
-			return d.setHook(name, hook{Command: p.hook()}, p.Path, started)
-		}),
-		remove: removed(func(d *document, started string) { d.removeHooks(name, started) }),
-		hooked: func(text []byte, started string) bool { return hooked(text, []string{name}, started) },
+// timeout of a hook in seconds. The hook itself is faster: the timeout is for a stuck machine.
+const timeout = 5
+
+// add puts the server and the hooks into a text. started is the program that the client starts now, or "": hooks may start it by any
+// name.
+func (f file) add(text []byte, p Program, started string) ([]byte, error) {
+	if f.toml {
+		return addTable(text, p)
 	}
+	d, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.addServer(d, p); err != nil {
+		return nil, err
+	}
+	if f.flat && d.find("version") == nil {
+		err = d.set(1, "version")
+	}
+	for _, event := range f.events {
+		err = errors.Join(err, d.setHook(event, f.entry(p), p.Path, started))
+	}
+	return d.text(), err
 }
 
-// both joins the edits of a server and of hooks in one file.
-func both(s, h file) file {
-	return file{
-		path: s.path, server: s.server, hooked: h.hooked,
-		add: func(text []byte, p Program, started string) ([]byte, error) {
-			text, err := s.add(text, p, started)
-			if err != nil {
-				return nil, err
-			}
-			return h.add(text, p, started)
-		},
-		remove: func(text []byte, started string) ([]byte, error) {
-			text, err := s.remove(text, started)
-			if err != nil {
-				return nil, err
-			}
-			return h.remove(text, started)
-		},
+func (f file) addServer(d *document, p Program) error {
+	switch {
+	case f.servers == "":
+		return nil
+	case d.find(f.servers, "triskele", "command") == nil:
+		return d.set(server{f.kind, p.Path, p.MCP}, f.servers, "triskele")
 	}
+	var err error // what else the user wrote there stays
+	if f.kind != "" {
+		err = d.set(f.kind, f.servers, "triskele", "type")
+	}
+	return errors.Join(err, d.set(p.Path, f.servers, "triskele", "command"), d.set(p.MCP, f.servers, "triskele", "args"))
 }
 
-func edited(edit func(d *document, p Program, started string) error) func([]byte, Program, string) ([]byte, error) {
-	return func(text []byte, p Program, started string) ([]byte, error) {
-		d, err := parse(text)
-		if err != nil {
-			return nil, err
-		}
-		if err := edit(d, p, started); err != nil {
-			return nil, err
-		}
-		return d.text(), nil
+// entry is what stands in the list of an event.
+func (f file) entry(p Program) any {
+	switch {
+	case f.flat:
+		return hook{Command: p.hook()}
+	case f.milliseconds:
+		return group{[]hook{{"command", p.hook(), timeout * 1000}}}
 	}
+	return group{[]hook{{"command", p.hook(), timeout}}}
 }
 
-func removed(edit func(d *document, started string)) func([]byte, string) ([]byte, error) {
-	return func(text []byte, started string) ([]byte, error) {
-		d, err := parse(text)
-		if err != nil {
-			return nil, err
-		}
-		before := d.text()
-		edit(d, started)
-		if after := d.text(); string(after) != string(before) {
-			return after, nil
-		}
-		return text, nil // an empty file stays empty
+// remove takes the server and the hooks out of a text.
+func (f file) remove(text []byte, started string) ([]byte, error) {
+	if f.toml {
+		return removeTable(text)
 	}
+	d, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	before := string(d.text())
+	if f.servers != "" {
+		d.remove(f.servers, "triskele")
+	}
+	for _, event := range f.events {
+		d.removeHooks(event, started)
+	}
+	if after := d.text(); string(after) != before {
+		return after, nil
+	}
+	return text, nil // an empty file stays empty
+}
+
+// server returns the command line of the MCP server in a text, or nil.
+func (f file) server(text []byte) ([]string, error) {
+	if f.toml {
+		return tableServer(text)
+	}
+	if f.servers == "" {
+		return nil, nil
+	}
+	d, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	found := d.find(f.servers, "triskele")
+	if found == nil {
+		return nil, nil
+	}
+	var s server
+	if err := decode(*found, &s); err != nil {
+		return nil, err
+	}
+	return append([]string{s.Command}, s.Args...), nil
 }
 
 // hooked reports whether each of the events has a hook of this program.
-func hooked(text []byte, events []string, started string) bool {
+func (f file) hooked(text []byte, started string) bool {
 	d, err := parse(text)
-	if err != nil {
-		return false
-	}
-	for _, name := range events {
-		found := d.find("hooks", name)
-		if found == nil {
-			return false
-		}
-		list, ok := found.Value.(*hujson.Array)
-		if !ok || !slices.ContainsFunc(list.Elements, func(v hujson.Value) bool { return isOurs(v, started) }) {
-			return false
-		}
-	}
-	return true
+	return len(f.events) > 0 && err == nil && !slices.ContainsFunc(f.events, func(event string) bool {
+		list, err := d.hooks(event)
+		return err != nil || list == nil || !slices.ContainsFunc(list.Elements, func(v hujson.Value) bool { return isOurs(v, started) })
+	})
 }
 
 // hook returns the hook's command line for a shell.

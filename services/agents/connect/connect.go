@@ -47,17 +47,6 @@ type Client struct {
 	files func(Home) ([]file, error)
 }
 
-// file is a configuration file with its edits.
-type file struct {
-	path string
-	// The edits. started is the program that the client starts now, or "": hooks may start it by any name.
-	add    func(text []byte, p Program, started string) ([]byte, error)
-	remove func(text []byte, started string) ([]byte, error)
-	// server returns the command line of the MCP server in a text, or nil. It is nil for files without one.
-	server func(text []byte) ([]string, error)
-	hooked func(text []byte, started string) bool // reports whether a text has the hooks; nil for files without hooks
-}
-
 // Find returns the client of a name.
 func Find(name string) (Client, bool) {
 	at := slices.IndexFunc(Clients, func(c Client) bool { return c.Name == name })
@@ -103,10 +92,8 @@ func (c Client) plan(home Home, edit func(f file, text []byte, started string) (
 		if err != nil {
 			return nil, err
 		}
-		if f.server != nil {
-			if line, err := f.server(text); err == nil && line != nil {
-				started = line[0]
-			}
+		if line, err := f.server(text); err == nil && line != nil {
+			started = line[0]
 		}
 		after, err := edit(f, text, started)
 		if err != nil {
@@ -132,6 +119,7 @@ func (c Client) Look(home Home) (s State, err error) {
 	if err != nil {
 		return s, err
 	}
+	started := ""
 	for _, f := range files {
 		s.Found = s.Found || exists(f.path) || (exists(filepath.Dir(f.path)) && filepath.Dir(f.path) != home.Getenv("HOME"))
 		text, err := read(f.path)
@@ -141,16 +129,12 @@ func (c Client) Look(home Home) (s State, err error) {
 		if text == nil {
 			continue
 		}
-		if f.server != nil {
-			if s.Server, err = f.server(text); err != nil {
-				return s, fmt.Errorf("%s: %w", f.path, err)
-			}
+		if line, err := f.server(text); err != nil {
+			return s, fmt.Errorf("%s: %w", f.path, err)
+		} else if line != nil {
+			s.Server, started = line, line[0]
 		}
-		started := ""
-		if s.Server != nil {
-			started = s.Server[0]
-		}
-		s.Hooked = s.Hooked || f.hooked != nil && f.hooked(text, started)
+		s.Hooked = s.Hooked || f.hooked(text, started)
 	}
 	return s, nil
 }

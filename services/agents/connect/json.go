@@ -63,19 +63,7 @@ func (d *document) value(v any, depth int) (hujson.Value, error) {
 
 // find returns the value at a path of member names, or nil.
 func (d *document) find(path ...string) *hujson.Value {
-	at := &d.root
-	for _, name := range path {
-		object, ok := at.Value.(*hujson.Object)
-		if !ok {
-			return nil
-		}
-		i := member(object, name)
-		if i < 0 {
-			return nil
-		}
-		at = &object.Members[i].Value
-	}
-	return at
+	return d.root.Find(strings.Join(append([]string{""}, path...), "/"))
 }
 
 func member(o *hujson.Object, name string) int {
@@ -267,6 +255,19 @@ func isOurs(v hujson.Value, paths ...string) bool {
 	return len(entry.Hooks) > 0 && !slices.ContainsFunc(entry.Hooks, foreign)
 }
 
+// hooks returns the list of an event, or nil if there is none.
+func (d *document) hooks(event string) (*hujson.Array, error) {
+	found := d.find("hooks", event)
+	if found == nil {
+		return nil, nil
+	}
+	list, ok := found.Value.(*hujson.Array)
+	if !ok {
+		return nil, fmt.Errorf("hooks.%s is no array", event)
+	}
+	return list, nil
+}
+
 // setHook makes entry the only one of this program in the list of an event.
 func (d *document) setHook(event string, entry any, paths ...string) error {
 	if d.find("hooks", event) == nil {
@@ -274,9 +275,9 @@ func (d *document) setHook(event string, entry any, paths ...string) error {
 			return err
 		}
 	}
-	list, ok := d.find("hooks", event).Value.(*hujson.Array)
-	if !ok {
-		return fmt.Errorf("hooks.%s is no array", event)
+	list, err := d.hooks(event)
+	if err != nil {
+		return err
 	}
 	kept := false
 	for i := len(list.Elements) - 1; i >= 0; i-- {
@@ -301,12 +302,8 @@ func (d *document) setHook(event string, entry any, paths ...string) error {
 
 // removeHooks removes this program's entries of an event.
 func (d *document) removeHooks(event string, paths ...string) {
-	found := d.find("hooks", event)
-	if found == nil {
-		return
-	}
-	list, ok := found.Value.(*hujson.Array)
-	if !ok {
+	list, err := d.hooks(event)
+	if err != nil || list == nil {
 		return
 	}
 	before := len(list.Elements)
@@ -315,7 +312,7 @@ func (d *document) removeHooks(event string, paths ...string) {
 			list.Elements = cut(list.Elements, &list.AfterExtra, i)
 		}
 	}
-	if len(list.Elements) < before && empty(*found) {
+	if len(list.Elements) < before && empty(*d.find("hooks", event)) {
 		d.remove("hooks", event)
 	}
 }

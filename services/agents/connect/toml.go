@@ -81,7 +81,7 @@ func parts(text []byte) (list []part, err error) {
 }
 
 // addTable appends the MCP server as a table, or sets the command line in the one there is. All other bytes stay as they are.
-func addTable(text []byte, p Program, _ string) ([]byte, error) {
+func addTable(text []byte, p Program) ([]byte, error) {
 	want, err := unmarshal(text)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func addTable(text []byte, p Program, _ string) ([]byte, error) {
 	server, _ := servers["triskele"].(map[string]any)
 	after := slices.Clone(text)
 	if server["command"] == nil { // there is none, or one that is not started as a program
-		if after, err = removeTable(text, ""); err != nil {
+		if after, err = removeTable(text); err != nil {
 			return nil, err
 		}
 		if len(after) > 0 {
@@ -143,7 +143,7 @@ func addTable(text []byte, p Program, _ string) ([]byte, error) {
 }
 
 // removeTable removes the tables of this program, each with the blank line before it, and checks that nothing else is gone.
-func removeTable(text []byte, _ string) ([]byte, error) {
+func removeTable(text []byte) ([]byte, error) {
 	want, err := unmarshal(text)
 	if err != nil {
 		return nil, err

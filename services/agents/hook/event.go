@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,10 +47,7 @@ func read(in io.Reader) (event, error) {
 
 // query returns the text to search for: the prompt, or the beginning and the end of a long one.
 func (e event) query() (string, error) {
-	text := strings.TrimSpace(e.Prompt)
-	if text == "" {
-		text = strings.TrimSpace(e.UserPromptSubmit.Prompt)
-	}
+	text := cmp.Or(strings.TrimSpace(e.Prompt), strings.TrimSpace(e.UserPromptSubmit.Prompt))
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, " "), "\x00", " ")
 	switch {
 	case text == "":
@@ -68,22 +66,14 @@ func (e event) answer(context string) ([]byte, error) {
 		Name    string `json:"hookEventName"`
 		Context string `json:"additionalContext"`
 	}
-	var out any
+	out := map[string]any{}
 	switch {
 	case e.HookName != "":
-		out = struct {
-			Cancel  bool   `json:"cancel"`
-			Context string `json:"contextModification"`
-		}{false, context}
+		out["cancel"], out["contextModification"] = false, context
 	case e.Name == "beforeSubmitPrompt":
-		out = struct {
-			Continue bool   `json:"continue"`
-			Context  string `json:"additional_context"`
-		}{true, context}
-	case e.Name == "":
-		out = map[string]specific{"hookSpecificOutput": {"UserPromptSubmit", context}}
+		out["continue"], out["additional_context"] = true, context
 	default:
-		out = map[string]specific{"hookSpecificOutput": {e.Name, context}}
+		out["hookSpecificOutput"] = specific{cmp.Or(e.Name, "UserPromptSubmit"), context}
 	}
 	text, err := json.Marshal(out)
 	return append(text, '\n'), err

@@ -134,12 +134,6 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 	if !slices.ContainsFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory() != nil }) {
 		return nil, errContents
 	}
-	kept := resp.GetHits()[:0]
-	for _, hit := range resp.GetHits() {
-		if config.Sensitive || !hit.GetMemory().GetSensitive() {
-			kept = append(kept, hit)
-		}
-	}
-	resp.Hits = kept
+	resp.Hits = slices.DeleteFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory().GetSensitive() && !config.Sensitive })
 	return e.brief(resp, config, errIrrelevant)
 }

@@ -427,8 +427,5 @@ func dateInName(name string) *timestamppb.Timestamp {
 
 // clip shortens a text to at most so many bytes, without breaking a character.
 func clip(text string, bytes int) string {
-	if len(text) <= bytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:bytes], "")
+	return strings.ToValidUTF8(text[:min(bytes, len(text))], "")
 }

@@ -3,6 +3,7 @@ package transcript
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,21 +15,6 @@ import (
 // mostConversation bounds what is read of one conversation, in bytes. A small archive can hold a huge one.
 const mostConversation = 64 << 20
 
-// boundedReader reads left bytes, and then fails.
-type boundedReader struct {
-	in   io.Reader
-	left int
-}
-
-func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("a conversation has more than %d bytes", mostConversation)
-	}
-	n, err := b.in.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
-
 // conversations reads an array of conversations one by one, with what reads the turns of one. Values of another type than expected
 // are left out.
 func conversations[C any](in io.Reader, turns func(C) []Turn) iter.Seq2[Turn, error] {
@@ -37,7 +23,7 @@ func conversations[C any](in io.Reader, turns func(C) []Turn) iter.Seq2[Turn, er
 		if first, _ := buffered.Peek(len(byteOrderMark)); bytes.Equal(first, byteOrderMark) {
 			_, _ = buffered.Discard(len(byteOrderMark))
 		}
-		bounded := &boundedReader{buffered, mostConversation}
+		bounded := &io.LimitedReader{R: buffered, N: mostConversation}
 		decoder := json.NewDecoder(bounded)
 		if first, err := decoder.Token(); err != nil {
 			yield(Turn{}, fmt.Errorf("this is no list of conversations: %w", err))
@@ -46,10 +32,16 @@ func conversations[C any](in io.Reader, turns func(C) []Turn) iter.Seq2[Turn, er
 			yield(Turn{}, errors.New("this is no list of conversations"))
 			return
 		}
-		for ; decoder.More(); bounded.left = mostConversation {
+		for ; decoder.More(); bounded.N = mostConversation {
 			var conversation C
 			var odd *json.UnmarshalTypeError // the rest is decoded nevertheless
-			if err := decoder.Decode(&conversation); err != nil && !errors.As(err, &odd) {
+			err := decoder.Decode(&conversation)
+			switch {
+			case err == nil || errors.As(err, &odd):
+			case bounded.N <= 0:
+				yield(Turn{}, fmt.Errorf("a conversation has more than %d bytes", mostConversation))
+				return
+			default:
 				yield(Turn{}, err)
 				return
 			}
@@ -77,12 +69,8 @@ type claudeConversation struct {
 
 func claudeWeb(c claudeConversation) (turns []Turn) {
 	for _, m := range c.Messages {
-		role := map[string]string{"human": User, "assistant": Agent}[m.Sender]
-		text := string(m.Content)
-		if text == "" {
-			text = m.Text
-		}
-		if role != "" {
+		if role := map[string]string{"human": User, "assistant": Agent}[m.Sender]; role != "" {
+			text := cmp.Or(string(m.Content), m.Text)
 			turns = append(turns, Turn{ID: m.UUID, Thread: c.UUID, Title: c.Name, Role: role, Text: text, At: m.CreatedAt.Time})
 		}
 	}
@@ -114,10 +102,7 @@ type gptConversation struct {
 }
 
 func chatGPT(c gptConversation) (turns []Turn) {
-	thread := c.ConversationID
-	if thread == "" {
-		thread = c.ID
-	}
+	thread := cmp.Or(c.ConversationID, c.ID)
 	seen := map[string]bool{}
 	for at := c.Current; at != "" && !seen[at]; at = c.Mapping[at].Parent {
 		seen[at] = true

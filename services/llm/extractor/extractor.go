@@ -12,6 +12,7 @@
 package extractor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,31 +105,22 @@ func (e *Extractor) Batch() int { return e.config.Batch }
 
 // Index implements queue.Indexer. It extracts the facts of memories that were not extracted before.
 func (e *Extractor) Index(ctx context.Context, records []record.Record) error {
-	byNamespace := map[string][]record.Record{}
-	var namespaces []string
-	for _, r := range records {
-		if byNamespace[r.Namespace] == nil {
-			namespaces = append(namespaces, r.Namespace)
+	left := slices.SortedStableFunc(slices.Values(records), func(a, b record.Record) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	for len(left) > 0 {
+		n := fitting(left, e.config.MaxInput)
+		if err := e.read(ctx, left[0].Namespace, left[:n]); err != nil {
+			return err
 		}
-		byNamespace[r.Namespace] = append(byNamespace[r.Namespace], r)
-	}
-	for _, namespace := range namespaces {
-		for left := byNamespace[namespace]; len(left) > 0; {
-			n := fitting(left, e.config.MaxInput)
-			if err := e.read(ctx, namespace, left[:n]); err != nil {
-				return err
-			}
-			left = left[n:]
-		}
+		left = left[n:]
 	}
 	return nil
 }
 
-// fitting returns how many of the memories fit into room bytes together. It is at least one.
+// fitting returns how many of the memories are in the namespace of the first, and fit into room bytes together. It is at least one.
 func fitting(records []record.Record, room int) int {
 	for i, r := range records {
-		if room -= len(r.Title) + len(r.Content); room < 0 {
-			return max(i, 1)
+		if room -= len(r.Title) + len(r.Content); i > 0 && (room < 0 || r.Namespace != records[0].Namespace) {
+			return i
 		}
 	}
 	return len(records)

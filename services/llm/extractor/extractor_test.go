@@ -279,7 +279,7 @@ func TestNamespacesAreNotMixed(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, g := newServer(t), open(t, f)
 		e := newExtractor(t, g, extractor.Config{URL: s.URL, MaxInput: len(moved) + len(built)})
-		records := append(stored(t, f, g, "n", moved, built, "Teo repairs boats."), stored(t, f, g, "m", built)...)
+		records := append(stored(t, f, g, "n", moved, built, "Teo repairs boats."), stored(t, f, g, "o", built)...)
 		if err := e.Index(t.Context(), records); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func TestNamespacesAreNotMixed(t *testing.T) {
 		if len(requests) != 3 || strings.Contains(requests[0], "Teo") || !strings.Contains(requests[1], "Teo") || strings.Contains(requests[2], "Teo") {
 			t.Errorf("%d requests: %q", len(requests), requests)
 		}
-		expect(t, g, "m", "Kittiwake, built by, Orsolya Varga")
+		expect(t, g, "o", "Kittiwake, built by, Orsolya Varga")
 	})
 }
 
