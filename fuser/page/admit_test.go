@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -67,15 +66,11 @@ func askedBy(t *testing.T, from string, gate rpc.Gate) *httptest.ResponseRecorde
 	if gate != nil {
 		outer.Admit(gate)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
 	mux := http.NewServeMux()
-	closePage, err := page.Open(ctx, mux, recent.New(), outer, tel, log, func(inner *rpc.Server, listener net.Listener) error { return inner.Run(ctx, listener) })
-	if err != nil {
+	if err := page.Open(t.Context(), mux, recent.New(), outer, tel); err != nil {
 		t.Fatal(err)
 	}
-	defer closePage()
-	defer cancel()
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/recall", unread{t})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/recall", unread{t})
 	r.Header.Set("Content-Type", "application/json")
 	r.RemoteAddr = from
 	w := httptest.NewRecorder()

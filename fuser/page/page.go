@@ -3,7 +3,7 @@
 //
 //  1. A browser loads and runs only the embedded assets; withHeaders sets the headers for that.
 //  2. /v1 is the gateway's own JSON, for everything about memories. recall adds a waterfall to one of its methods. Both call
-//     the gateway through a gRPC server in memory, with the browser's token. That server asks the gate as for any call.
+//     the gateway's server by rpc.Local, with the browser's token. It asks the gate as for any call.
 //  3. live, recalls and traces show recent recalls of all callers, so known asks the gate about all namespaces first.
 //  4. near keeps other machines out if there is no gate to ask.
 //  5. view.go turns spans and statistics into the JSON that the assets draw.
@@ -16,9 +16,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"log/slog"
 	"mime"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -26,7 +24,6 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -52,25 +49,20 @@ type page struct {
 	recalling triskelev1.RecallServiceClient
 	recent    *recent.Ring
 	recorder  *telemetry.Recorder
-	inside    *rpc.InnerConn
+	inside    *rpc.Local
 	gate      rpc.Gate // nil admits everybody on this machine
 }
 
-// Open adds the page to mux, whose server refuses other sites' requests. The page calls a gRPC server in memory,
-// which serve runs with outer's gate. Texts, queries and recalls need a caller that the gate admits. The page's own
-// files do not, since they ask for the token.
-func Open(ctx context.Context, mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
-	inside, closePage, err := rpc.Inner(outer.Gate(), tel, log, serve, rpc.Traced(tel))
-	if err != nil {
-		return nil, err
-	}
+// Open adds the page to mux, whose server refuses other sites' requests. The page calls outer. Texts, queries and recalls need a
+// caller that its gate admits. The page's own files do not, since they ask for the token.
+func Open(ctx context.Context, mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service) error {
+	inside := rpc.NewLocal(outer, tel)
 	contract, err := web.JSON(ctx, inside)
 	if err != nil {
-		closePage()
-		return nil, err
+		return err
 	}
 	(&page{triskelev1.NewRecallServiceClient(inside), ring, tel.Recorder, inside, outer.Gate()}).register(mux, contract)
-	return closePage, nil
+	return nil
 }
 
 func (p *page) register(mux *http.ServeMux, contract http.Handler) {
@@ -154,7 +146,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 		fail(w, status.Error(codes.InvalidArgument, "the request must be application/json"))
 		return
 	}
-	ctx, err := p.inside.Admit(shown(r), triskelev1.RecallService_Recall_FullMethodName)
+	ctx, err := p.inside.Admit(rpc.From(r), triskelev1.RecallService_Recall_FullMethodName)
 	if err != nil {
 		fail(w, err)
 		return
@@ -224,15 +216,6 @@ func (p *page) traces(w http.ResponseWriter, r *http.Request) {
 			return // the client has gone
 		}
 	}
-}
-
-// shown passes on the browser's token.
-func shown(r *http.Request) context.Context {
-	ctx := rpc.From(r)
-	if token := r.Header.Get("Authorization"); token != "" {
-		return metadata.AppendToOutgoingContext(ctx, "authorization", token)
-	}
-	return ctx
 }
 
 // number is a parameter from 1 to maxListed.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
@@ -28,12 +27,11 @@ import (
 const (
 	grpcWebType  = "application/grpc-web"
 	grpcWebText  = "application/grpc-web-text" // all of it in base64
-	frameHeader  = 5                           // bytes: flags, length
 	trailerFrame = 0x80
 )
 
-// serveGRPCWeb makes the call of a request. Messages pass as bytes.
-func serveGRPCWeb(inside *rpc.InnerConn, w http.ResponseWriter, r *http.Request) {
+// serveGRPCWeb makes the call of a request.
+func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	body, out := io.Reader(r.Body), io.Writer(w)
 	switch kind {
@@ -49,70 +47,31 @@ func serveGRPCWeb(inside *rpc.InnerConn, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	w.Header().Set("Content-Type", kind)
-	answers := http.NewResponseController(w)
-	sent := func() { _ = answers.SetReadDeadline(time.Time{}) } // it would cut a long answer
-	err := call(inside, r, body, sent, func(message []byte) error {
+	err := call(inside, r, frames{body, w}, func(answer proto.Message) error {
+		message, err := proto.Marshal(answer)
+		if err != nil {
+			return err
+		}
 		if err := writeFrame(out, 0, message); err != nil {
 			return err
 		}
-		return answers.Flush()
+		return http.NewResponseController(w).Flush()
 	})
 	_ = writeFrame(out, trailerFrame, trailers(err)) // an error means that the caller has gone
 }
 
-// call asks the gate, sends the frames of the body, calls sent and passes on the answers. It always returns an error,
-// io.EOF for success.
-func call(inside *rpc.InnerConn, r *http.Request, body io.Reader, sent func(), answer func([]byte) error) (err error) {
-	ctx, cancel := context.WithCancel(outgoing(r))
-	defer cancel()
+func call(inside *rpc.Local, r *http.Request, body frames, answer func(proto.Message) error) error {
+	ctx := outgoing(r)
 	if text := r.Header.Get("Grpc-Timeout"); text != "" {
 		timeout, err := parseTimeout(text)
 		if err != nil {
 			return err
 		}
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	defer func() {
-		if !errors.Is(err, io.EOF) {
-			err = rpc.Ended(ctx, err)
-		}
-	}()
-	method := r.URL.Path
-	if ctx, err = inside.Admit(ctx, method); err != nil {
-		return err
-	}
-	stream, err := inside.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodecV2(unread{}))
-	if err != nil {
-		return err
-	}
-	for {
-		message, release, err := readFrame(ctx, inside, method, body)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		err = stream.SendMsg(message)
-		release()
-		if err != nil {
-			break // the call has ended: RecvMsg returns its status
-		}
-	}
-	if err := stream.CloseSend(); err != nil {
-		return err
-	}
-	sent()
-	for {
-		var message []byte
-		if err := stream.RecvMsg(&message); err != nil {
-			return err
-		}
-		if err := answer(message); err != nil {
-			return err
-		}
-	}
+	return inside.ServeFrames(ctx, r.URL.Path, body, answer)
 }
 
 // outgoing is the request's context with the headers that a gateway reads.
@@ -120,53 +79,52 @@ func outgoing(r *http.Request) context.Context {
 	ctx := r.Context()
 	for _, name := range append([]string{"Authorization"}, passed...) {
 		for _, value := range r.Header.Values(name) {
-			if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }) { // gRPC would refuse the call with an internal error
-				continue
-			}
 			ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(name), value)
 		}
 	}
 	return ctx
 }
 
-// readFrame returns the next message, or io.EOF. release frees its memory.
-func readFrame(ctx context.Context, inside *rpc.InnerConn, method string, body io.Reader) (message []byte, release func(), err error) {
-	var header [frameHeader]byte
-	if _, err := io.ReadFull(body, header[:]); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, nil, io.EOF
-		}
-		return nil, nil, status.Error(codes.InvalidArgument, "the body is not a sequence of gRPC-Web frames")
+// frames are the messages of a request's body.
+type frames struct {
+	body io.Reader
+	w    http.ResponseWriter
+}
+
+// ReadMessageHeader implements rpc.Frames.
+func (f frames) ReadMessageHeader(header []byte) error {
+	switch _, err := io.ReadFull(f.body, header); {
+	case errors.Is(err, io.EOF):
+		read(f.w)
+		return io.EOF
+	case err != nil:
+		return status.Error(codes.InvalidArgument, "the body is not a sequence of gRPC-Web frames")
+	case header[0] != 0:
+		return status.Error(codes.Unimplemented, "frames must be uncompressed messages")
 	}
-	if header[0] != 0 {
-		return nil, nil, status.Error(codes.Unimplemented, "frames must be uncompressed messages")
-	}
-	length := binary.BigEndian.Uint32(header[1:])
-	if uint64(length) > uint64(rpc.MaxBytes(method)) {
-		return nil, nil, rpc.TooLarge(method)
-	}
-	if release, err = inside.Sent(ctx, int(length)); err != nil {
-		return nil, nil, err
-	}
+	return nil
+}
+
+// Read implements rpc.Frames.
+func (f frames) Read(n int) (mem.BufferSlice, error) {
 	var frame bytes.Buffer // grows with what comes, not with what was announced
-	if _, err := io.CopyN(&frame, body, int64(length)); err != nil {
-		release()
-		return nil, nil, status.Error(codes.InvalidArgument, "a frame is shorter than its header says")
+	if _, err := io.CopyN(&frame, f.body, int64(n)); err != nil {
+		return nil, status.Error(codes.InvalidArgument, "a frame is shorter than its header says")
 	}
-	return frame.Bytes(), release, nil
+	return mem.BufferSlice{mem.SliceBuffer(frame.Bytes())}, nil
 }
 
 func writeFrame(out io.Writer, flags byte, payload []byte) error {
-	frame := make([]byte, frameHeader, frameHeader+len(payload))
+	frame := make([]byte, rpc.FrameHeader, rpc.FrameHeader+len(payload))
 	frame[0] = flags
 	binary.BigEndian.PutUint32(frame[1:], uint32(len(payload)))
 	_, err := out.Write(append(frame, payload...))
 	return err
 }
 
-// trailers encodes a call's end; io.EOF is success.
+// trailers encodes a call's end.
 func trailers(err error) []byte {
-	if errors.Is(err, io.EOF) {
+	if err == nil {
 		return []byte("grpc-status: 0\r\n")
 	}
 	st := status.Convert(err)
@@ -213,20 +171,3 @@ func (b base64Writer) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-// unread is a codec that passes messages as bytes.
-type unread struct{}
-
-// Marshal implements encoding.CodecV2.
-func (unread) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
-}
-
-// Unmarshal implements encoding.CodecV2.
-func (unread) Unmarshal(data mem.BufferSlice, v any) error {
-	*v.(*[]byte) = data.Materialize()
-	return nil
-}
-
-// Name implements encoding.CodecV2.
-func (unread) Name() string { return "proto" }

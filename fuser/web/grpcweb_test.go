@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -208,16 +207,10 @@ func FuzzRequests(f *testing.F) {
 	}
 	tel, log := process.Service("fuzz"), slog.New(slog.DiscardHandler)
 	service, ctx := &fake{Fake: clienttest.NewFake()}, f.Context()
-	conn, stop, err := rpc.Inner(nil, tel, log, func(server *rpc.Server, listener net.Listener) error {
-		triskelev1.RegisterRecallServiceServer(server, service)
-		triskelev1.RegisterMemoryServiceServer(server, service)
-		return server.Run(ctx, listener)
-	})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(stop)
-	handler, err := web.NewHandler(ctx, conn, nil)
+	server := rpc.NewServer(tel, log)
+	triskelev1.RegisterRecallServiceServer(server, service)
+	triskelev1.RegisterMemoryServiceServer(server, service)
+	handler, err := web.NewHandler(ctx, rpc.NewLocal(server, nil), nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func object(text []byte) (first []byte, cost int) {
 
 // JSON answers the paths of proto/http.yaml by calls over a connection. It takes the peer and the token from a request's context,
 // see rpc.From.
-func JSON(ctx context.Context, inside *rpc.InnerConn) (http.Handler, error) {
+func JSON(ctx context.Context, inside *rpc.Local) (http.Handler, error) {
 	methods, err := methodsOf(openAPI)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,10 @@ func JSON(ctx context.Context, inside *rpc.InnerConn) (http.Handler, error) {
 			}
 		}),
 	)
-	return mux, errors.Join(routes.RegisterRecallServiceHandler(ctx, mux, inside.ClientConn), routes.RegisterMemoryServiceHandler(ctx, mux, inside.ClientConn))
+	return mux, errors.Join(
+		routes.RegisterRecallServiceHandlerClient(ctx, mux, triskelev1.NewRecallServiceClient(inside)),
+		routes.RegisterMemoryServiceHandlerClient(ctx, mux, triskelev1.NewMemoryServiceClient(inside)),
+	)
 }
 
 var variable = regexp.MustCompile(`\{[^}]*\}`)
@@ -200,7 +203,7 @@ func methodsOf(document []byte) (map[string]string, error) {
 }
 
 // admit asks the gate, then reads the body, which must be JSON and nothing more.
-func admit(inside *rpc.InnerConn, method string, w http.ResponseWriter, r *http.Request, next func(*http.Request)) {
+func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Request, next func(*http.Request)) {
 	ctx, err := inside.Admit(r.Context(), method)
 	if err != nil {
 		fail(ctx, nil, nil, w, r, err)

@@ -58,7 +58,7 @@ func TestSlowCallers(t *testing.T) {
 
 // serveOne serves one connection until the test ends. It returns the caller's side, and what is closed with the server's.
 func serveOne(t *testing.T) (caller net.Conn, closed <-chan struct{}) {
-	handler, err := web.NewHandler(t.Context(), &rpc.InnerConn{}, []string{"https://app.example"})
+	handler, err := web.NewHandler(t.Context(), &rpc.Local{}, []string{"https://app.example"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,10 @@
 //
 //  1. The gRPC server's muxer hands over the HTTP/1.1 connections, see rpc.Server.HTTP.
 //  2. newHandler refuses pages of other origins, and adds the peer and the token to the context.
-//  3. serveGRPCWeb passes gRPC-Web messages on as bytes. grpc-gateway handles JSON, by the routes of proto/http.yaml.
+//  3. serveGRPCWeb hands over gRPC-Web's frames, which are gRPC's. grpc-gateway handles JSON, by the routes of proto/http.yaml.
 //  4. Both ask the gate before they read the body, and read it within the method's limits.
-//  5. Each request becomes a call to a gRPC server in memory. So auth, rate limits, validation, deadlines, spans and
-//     the audit log are those of gRPC.
+//  5. Each request becomes a call of the gRPC server, by rpc.Local. So auth, rate limits, validation, deadlines, spans
+//     and the audit log are those of gRPC.
 //
 // It knows services only by the code generated from the contract.
 package web
@@ -24,7 +24,6 @@ import (
 
 	"github.com/rs/cors"
 	"github.com/triskele/triskele/fuser/platform/rpc"
-	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
 const (
@@ -47,19 +46,14 @@ type Flags struct {
 //go:embed openapi.json
 var openAPI []byte
 
-// Open serves outer's services over HTTP until ctx ends. serve runs the gateway on a listener. address is outer's.
-// closeWeb waits for running requests. Call Open before outer runs.
-func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closeWeb func(), err error) {
+// Open serves a gRPC server's services over HTTP until ctx ends. closeWeb waits for running requests. Call Open before the server
+// runs, on this address.
+func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr, log *slog.Logger) (closeWeb func(), err error) {
 	if !flags.HTTP {
 		return func() {}, nil
 	}
-	inside, closeInner, err := rpc.Inner(outer.Gate(), tel, log, serve)
+	handler, err := newHandler(ctx, rpc.NewLocal(outer, nil), flags.Origins)
 	if err != nil {
-		return nil, err
-	}
-	handler, err := newHandler(ctx, inside, flags.Origins)
-	if err != nil {
-		closeInner()
 		return nil, err
 	}
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() && outer.Gate() == nil {
@@ -89,7 +83,6 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 		end()
 		<-drained
 		<-served
-		closeInner()
 	}, nil
 }
 
@@ -127,7 +120,7 @@ func (w hurriedWriter) Write(p []byte) (int, error) {
 func (w hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // newHandler answers requests by calls over a connection. It refuses pages of other origins.
-func newHandler(ctx context.Context, inside *rpc.InnerConn, origins []string) (http.Handler, error) {
+func newHandler(ctx context.Context, inside *rpc.Local, origins []string) (http.Handler, error) {
 	json, err := JSON(ctx, inside)
 	if err != nil {
 		return nil, err

@@ -96,18 +96,15 @@ func start(t testing.TB, flags web.Flags, listener auth.Listener, access auth.Ac
 	}
 	g := &gateway{fake: &fake{Fake: clienttest.NewFake()}, t: t, address: at.Addr().String()}
 	ctx, cancel := context.WithCancel(context.Background())
-	serve := func(server *rpc.Server, listener net.Listener) error {
-		triskelev1.RegisterRecallServiceServer(server, g)
-		triskelev1.RegisterMemoryServiceServer(server, g)
-		server.Ready()
-		return server.Run(ctx, listener)
-	}
-	closeWeb, err := web.Open(ctx, flags, server, at.Addr(), tel, log, serve)
+	triskelev1.RegisterRecallServiceServer(server, g)
+	triskelev1.RegisterMemoryServiceServer(server, g)
+	server.Ready()
+	closeWeb, err := web.Open(ctx, flags, server, at.Addr(), log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- serve(server, at) }()
+	go func() { served <- server.Run(ctx, at) }()
 	g.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; err != nil {
@@ -315,8 +312,7 @@ func TestWrongOrigin(t *testing.T) {
 		t.Fatal(err)
 	}
 	tel, log := process.Service("test"), slog.New(slog.DiscardHandler)
-	serve := func(server *rpc.Server, listener net.Listener) error { return server.Run(t.Context(), listener) }
-	_, err = web.Open(t.Context(), web.Flags{HTTP: true, Origins: []string{"app.example"}}, rpc.NewServer(tel, log), &net.TCPAddr{}, tel, log, serve)
+	_, err = web.Open(t.Context(), web.Flags{HTTP: true, Origins: []string{"app.example"}}, rpc.NewServer(tel, log), &net.TCPAddr{}, log)
 	if err == nil || !strings.Contains(err.Error(), "--http-allow-origin") {
 		t.Error(err)
 	}

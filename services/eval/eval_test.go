@@ -119,6 +119,7 @@ func TestGatewayElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(start(t).Service("fuser"), log)
+	system.Register(server)
 	go func() { _ = system.Serve(server, listener) }()
 	t.Cleanup(func() { _ = system.Close() })
 

@@ -61,11 +61,12 @@ func serve(t *testing.T, origin string) (address string, c *client.Client) {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(process.Service("fuser"), quiet)
-	closeWeb, err := web.Open(t.Context(), web.Flags{HTTP: true, Origins: []string{origin}}, server, listener.Addr(), process.Service("fuser"), quiet, system.Serve)
+	closeWeb, err := web.Open(t.Context(), web.Flags{HTTP: true, Origins: []string{origin}}, server, listener.Addr(), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(closeWeb)
+	system.Register(server)
 	go func() { _ = system.Serve(server, listener) }()
 	return listener.Addr().String(), client.New(system.Conn)
 }

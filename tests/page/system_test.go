@@ -83,12 +83,11 @@ func startWith(t *testing.T, door auth.Listener, access auth.Access) *system {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = listener.Close() }) // nobody is served there
-	closePage, err := page.Open(t.Context(), operators.ServeMux, s.ring, outer, process.Service("fuser"), quiet, running.Serve)
-	if err != nil {
+	running.Register(outer)
+	go func() { _ = running.Serve(outer, listener) }() // until the system is closed
+	if err := page.Open(t.Context(), operators.ServeMux, s.ring, outer, process.Service("fuser")); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(closePage)
 	t.Cleanup(operators.Start(t.Context()))
 	_, address, _ := strings.Cut(log.String(), "address=")
 	s.url, s.Client = "http://"+strings.TrimSpace(address), client.New(running.Conn)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -97,29 +96,20 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	if err != nil {
 		return err
 	}
-	register := func(server *rpc.Server) {
-		triskelev1.RegisterRecallServiceServer(server, g)
-		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
-		server.CompileRules()
-		// Ready as soon as it listens: a gateway whose legs are down still answers.
-		server.Ready()
-	}
-	register(server)
-	serve := func(inner *rpc.Server, listener net.Listener) error {
-		register(inner)
-		return inner.Run(ctx, listener)
-	}
-	closeWeb, err := web.Open(ctx, f.Web, server, listener.Addr(), tel, log, serve)
+	triskelev1.RegisterRecallServiceServer(server, g)
+	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
+	server.CompileRules()
+	// Ready as soon as it listens: a gateway whose legs are down still answers.
+	server.Ready()
+	closeWeb, err := web.Open(ctx, f.Web, server, listener.Addr(), log)
 	if err != nil {
 		return err
 	}
 	defer closeWeb()
 	if f.Admin.On() {
-		closePage, err := page.Open(ctx, operators.ServeMux, config.Recent, server, tel, log, serve)
-		if err != nil {
+		if err := page.Open(ctx, operators.ServeMux, config.Recent, server, tel); err != nil {
 			return fmt.Errorf("page: %w", err)
 		}
-		defer closePage()
 	}
 	operators.Health(server.Serving, server.Concerns)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))

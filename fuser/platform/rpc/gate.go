@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"path"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 )
@@ -38,78 +38,113 @@ type registrar struct {
 	gate   Gate // may be nil
 	memory *MessageMemory
 	log    *slog.Logger
-	unary  map[string]handler // by full method name, for calls of this process
+	// methods are the registered ones by full name. Calls of this process may come while services are registered.
+	methods sync.Map
 
 	trusting bool // see Server.Trust
 }
 
-// handler runs a unary method on a message.
-type handler func(ctx context.Context, request proto.Message) (any, error)
+// method is a registered method.
+type method struct {
+	single bool // its calls have exactly one message
+	handle handler
+}
+
+// handler takes the messages of a call from in, and gives its answers to out.
+type handler func(in *intake, out sink) error
+
+// sink takes an answer, unless ctx ends before.
+type sink func(ctx context.Context, answer any) error
 
 // RegisterService implements grpc.ServiceRegistrar.
 func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	wrapped := *desc
 	wrapped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
-	for i, method := range desc.Methods {
-		name := "/" + desc.ServiceName + "/" + method.MethodName
-		r.unary[name] = func(ctx context.Context, request proto.Message) (resp any, err error) {
-			err = r.pass(ctx, name, true, func(in *intake) error {
-				in.given, in.trusted = request, r.trusting
-				resp, err = method.Handler(service, ctx, in.next, answered(in.call, nil))
+	for i, unary := range desc.Methods {
+		name := "/" + desc.ServiceName + "/" + unary.MethodName
+		one := method{true, func(in *intake, out sink) error {
+			resp, err := unary.Handler(service, in.ctx, in.next, answered(in.call))
+			if err != nil {
 				return err
-			})
-			return resp, err
-		}
+			}
+			return out(in.ctx, resp)
+		}}
+		r.methods.Store(name, one)
 		wrapped.Methods[i] = grpc.MethodDesc{
-			MethodName: method.MethodName,
-			Handler: func(service any, ctx context.Context, _ func(any) error, interceptor grpc.UnaryServerInterceptor) (resp any, err error) {
-				err = r.pass(ctx, name, true, func(in *intake) error {
-					resp, err = method.Handler(service, ctx, in.next, answered(in.call, interceptor))
-					return err
+			MethodName: unary.MethodName,
+			Handler: func(_ any, ctx context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (resp any, err error) {
+				err = r.pass(&intake{ctx: ctx, method: name, single: true, memory: r.memory}, one.handle, func(_ context.Context, answer any) error {
+					resp = answer
+					return nil
 				})
 				return resp, err
 			},
 		}
 	}
 	wrapped.Streams = make([]grpc.StreamDesc, len(desc.Streams))
-	for i, stream := range desc.Streams {
-		wrapped.Streams[i] = stream
-		name := "/" + desc.ServiceName + "/" + stream.StreamName
-		wrapped.Streams[i].Handler = func(service any, messages grpc.ServerStream) error {
-			return r.pass(messages.Context(), name, !stream.ClientStreams, func(in *intake) error {
-				return stream.Handler(service, &gatedStream{messages, in})
-			})
+	for i, streaming := range desc.Streams {
+		wrapped.Streams[i] = streaming
+		name := "/" + desc.ServiceName + "/" + streaming.StreamName
+		one := method{!streaming.ClientStreams, func(in *intake, out sink) error {
+			return streaming.Handler(service, &serverStream{in: in, out: out})
+		}}
+		r.methods.Store(name, one)
+		wrapped.Streams[i].Handler = func(_ any, messages grpc.ServerStream) error {
+			in := &intake{ctx: messages.Context(), method: name, single: one.single, memory: r.memory}
+			return r.pass(in, one.handle, func(_ context.Context, answer any) error { return messages.SendMsg(answer) })
 		}
 	}
 	r.Server.RegisterService(&wrapped, service)
 }
 
+// serverStream is a handler's side of a stream. The handlers set no headers and no trailers, which would need the embedded stream.
+type serverStream struct {
+	grpc.ServerStream
+	in  *intake
+	out sink
+}
+
+// Context implements grpc.ServerStream.
+func (s *serverStream) Context() context.Context { return s.in.ctx }
+
+// RecvMsg implements grpc.ServerStream.
+func (s *serverStream) RecvMsg(message any) error { return s.in.next(message) }
+
+// SendMsg implements grpc.ServerStream.
+func (s *serverStream) SendMsg(message any) error { return s.out(s.in.ctx, message) }
+
 // answered wraps the handler of a request in call.Answer.
-func answered(call Call, interceptor grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		answer := func(ctx context.Context, req any) (any, error) { return call.Answer(ctx, req, handler) }
-		if interceptor == nil {
-			return answer(ctx, req)
-		}
-		return interceptor(ctx, req, info, answer)
+func answered(call Call) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		return call.Answer(ctx, req, handler)
 	}
 }
 
 // pass runs handle if the gate admits the call.
-func (r *registrar) pass(ctx context.Context, method string, single bool, handle func(*intake) error) (err error) {
-	var call Call = Anything{}
-	if r.gate != nil && !open(method) {
-		if call, err = r.gate(ctx, method); err != nil {
-			return Ended(ctx, err)
-		}
+func (r *registrar) pass(in *intake, handle handler, out sink) (err error) {
+	if in.call, err = r.admit(in.ctx, in.method); err != nil {
+		return err
 	}
-	in := &intake{ctx: ctx, method: method, single: single, memory: r.memory, call: call}
-	err = r.outcome(ctx, method, panics.Catch(ctx, r.log, method, func() error {
+	err = r.outcome(in.ctx, in.method, panics.Catch(in.ctx, r.log, in.method, func() error {
 		defer in.close()
-		return handle(in)
+		return handle(in, out)
 	}))
-	call.Done(err)
+	in.call.Done(err)
 	return err
+}
+
+type admittedKey struct{}
+
+// admit asks the gate about a call, unless it was admitted before.
+func (r *registrar) admit(ctx context.Context, method string) (Call, error) {
+	if r.gate == nil || strings.HasPrefix(method, "/grpc.") { // health checks and reflection are open
+		return Anything{}, nil
+	}
+	if before, ok := ctx.Value(admittedKey{}).(Call); ok {
+		return before, nil
+	}
+	call, err := r.gate(ctx, method)
+	return call, Ended(ctx, err)
 }
 
 // outcome returns the error for the caller and logs the cause of an internal one.
@@ -125,8 +160,12 @@ func (r *registrar) outcome(ctx context.Context, method string, err error) error
 // unknown answers calls to unregistered methods.
 func unknown(_ any, stream grpc.ServerStream) error {
 	called, _ := grpc.MethodFromServerStream(stream)
-	service, method := path.Split(called)
-	return Ended(stream.Context(), status.Errorf(codes.Unimplemented, "unknown method %s for service %s", method, strings.Trim(service, "/")))
+	return Ended(stream.Context(), unknownMethod(called))
+}
+
+func unknownMethod(name string) error {
+	service, method := path.Split(name)
+	return status.Errorf(codes.Unimplemented, "unknown method %s for service %s", method, strings.Trim(service, "/"))
 }
 
 // Anything is a Call without restrictions.
@@ -142,11 +181,3 @@ func (Anything) Answer(ctx context.Context, request any, handle grpc.UnaryHandle
 
 // Done implements Call.
 func (Anything) Done(error) {}
-
-type gatedStream struct {
-	grpc.ServerStream
-	in *intake
-}
-
-// RecvMsg implements grpc.ServerStream.
-func (s *gatedStream) RecvMsg(message any) error { return s.in.next(message) }

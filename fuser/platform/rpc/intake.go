@@ -18,10 +18,12 @@ import (
 // messageTime bounds the arrival of a large message and the call's end behind it, since it holds memory that others wait for.
 const messageTime = time.Minute
 
-// wire is a grpc-go stream below message framing. The library's receive has one limit for all methods, and
-// decompresses. These methods are no stable API: every call fails without them.
-type wire interface {
+// Frames are a call's messages as they are sent. Those of gRPC are a grpc-go stream below message framing. The library's receive
+// has one limit for all methods, and decompresses. These methods are no stable API: every call fails without them.
+type Frames interface {
+	// ReadMessageHeader reads the header of the next message, or returns io.EOF.
 	ReadMessageHeader(header []byte) error
+	// Read reads so many bytes.
 	Read(n int) (mem.BufferSlice, error)
 }
 
@@ -33,16 +35,24 @@ type intake struct {
 	single  bool // exactly one message
 	memory  *MessageMemory
 	call    Call
-	given   proto.Message // of a call of this process
-	trusted bool          // given is valid
-	release []func()      // frees the last message's memory
+	frames  Frames   // nil for gRPC's own
+	given   source   // of a call of this process: its messages; nil for frames
+	trusted bool     // those of given are valid
+	release []func() // frees the last message's memory
 }
+
+// source returns the next message of a call of this process, or io.EOF.
+type source func(ctx context.Context) (proto.Message, error)
 
 // next receives a message, io.EOF if there is none.
 func (in *intake) next(message any) error {
 	in.close()
 	if in.given != nil {
-		move(message.(proto.Message), in.given)
+		given, err := in.given(in.ctx)
+		if err != nil {
+			return err
+		}
+		move(message.(proto.Message), given)
 		if !in.trusted {
 			if err := validate(message.(proto.Message)); err != nil {
 				return err
@@ -50,9 +60,12 @@ func (in *intake) next(message any) error {
 		}
 		return in.call.Allow(message)
 	}
-	stream, ok := grpc.ServerTransportStreamFromContext(in.ctx).(wire)
-	if !ok {
-		return errors.New("grpc-go's streams have changed")
+	stream := in.frames
+	if stream == nil {
+		var ok bool
+		if stream, ok = grpc.ServerTransportStreamFromContext(in.ctx).(Frames); !ok {
+			return errors.New("grpc-go's streams have changed")
+		}
 	}
 	data, err := in.read(stream)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -62,7 +75,7 @@ func (in *intake) next(message any) error {
 		return err
 	}
 	if in.single {
-		end := func() (struct{}, error) { return struct{}{}, stream.ReadMessageHeader(make([]byte, frameHeader)) }
+		end := func() (struct{}, error) { return struct{}{}, stream.ReadMessageHeader(make([]byte, FrameHeader)) }
 		if data.Len() > largeBytes {
 			_, err = inTime("call did not end", end)
 		} else {
@@ -90,10 +103,11 @@ func (in *intake) close() {
 	in.release = nil
 }
 
-const frameHeader = 5 // bytes: compressed or not, length
+// FrameHeader is the size of a message's header in bytes: whether it is compressed, and its length.
+const FrameHeader = 5
 
-func (in *intake) read(stream wire) (mem.BufferSlice, error) {
-	var header [frameHeader]byte
+func (in *intake) read(stream Frames) (mem.BufferSlice, error) {
+	var header [FrameHeader]byte
 	err := stream.ReadMessageHeader(header[:])
 	switch {
 	case errors.Is(err, io.EOF) && in.single:

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"strings"
 
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
@@ -51,12 +50,9 @@ func TooCostly() error {
 	return status.Error(codes.ResourceExhausted, "the message has too many values: send them in several messages")
 }
 
-// open reports whether a method needs no gate: health checks and reflection.
-func open(method string) bool { return strings.HasPrefix(method, "/grpc.") }
-
-// Bytes of large messages in memory at a time, for each server. Sent bytes count twice while they are put together. A
-// gateway has three servers: for gRPC, for HTTP at the edge, and for HTTP within. All in use, that is 3 * (2 * 16 +
-// 64) = 288 MiB. It fits the 512 MiB of deploy/kubernetes beside 100 MiB at rest. Calls wait for memory.
+// Bytes of large messages in memory at a time, for each server and each Local. Sent bytes count twice while they are put
+// together. A gateway has a server for gRPC, and a Local each for HTTP and for the operators' page. All in use, that is
+// 3 * (2 * 16 + 64) = 288 MiB. It fits the 512 MiB of deploy/kubernetes beside 100 MiB at rest. Calls wait for memory.
 const (
 	sentBytes    = 16 << 20
 	decodedBytes = 64 << 20

@@ -2,14 +2,18 @@ package rpc
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -22,77 +26,212 @@ import (
 // validated what they were given, and must not change a request after a call. Calls from sockets are validated as ever.
 func (s *Server) Trust() { s.trusting = true }
 
-// Local is a connection to a server of the same process. A unary call passes the same checks and records the same spans as
-// over a socket, and answers at the caller's deadline even if the handler does not. Messages are neither encoded nor sent: the request is
-// copied, but for a server that trusts its process, and the answer is moved. Streams use the connection.
+// Local is a connection to a server of the same process. A call passes the same checks and records the same spans as over a
+// socket, and answers at the caller's deadline even if the handler does not. Messages are neither encoded nor sent: requests
+// are copied, but for a server that trusts its process, and answers are moved. The gate sees the peer of the caller's context.
 type Local struct {
-	*grpc.ClientConn
+	// MessageMemory bounds messages that callers of other protocols send.
+	*MessageMemory
 	server *Server
-	stats  stats.Handler
+	stats  stats.Handler // nil records nothing on the caller's side
+	closed atomic.Bool
 }
 
-// NewLocal returns a connection to a server that also serves conn. Options of the server that intercept calls don't apply.
-func NewLocal(server *Server, conn *grpc.ClientConn, tel *telemetry.Service) *Local {
-	return &Local{conn, server, clientStats(tel)}
+var _ grpc.ClientConnInterface = (*Local)(nil)
+
+// NewLocal returns a connection to a server. tel records the caller's side of the calls; it may be nil.
+func NewLocal(server *Server, tel *telemetry.Service) *Local {
+	l := &Local{MessageMemory: newMessageMemory(), server: server}
+	if tel != nil {
+		l.stats = clientStats(tel)
+	}
+	return l
+}
+
+// Close refuses further calls.
+func (l *Local) Close() error {
+	l.closed.Store(true)
+	return nil
+}
+
+// Admit asks the gate about a call before its messages are read. A call with the returned context does not ask again.
+func (l *Local) Admit(ctx context.Context, method string) (context.Context, error) {
+	call, err := l.server.admit(ctx, method)
+	if err != nil {
+		return ctx, err
+	}
+	return context.WithValue(ctx, admittedKey{}, call), nil
 }
 
 // Invoke implements grpc.ClientConnInterface. It ignores options.
 func (l *Local) Invoke(ctx context.Context, method string, request, reply any, _ ...grpc.CallOption) error {
-	ctx = l.stats.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method})
-	begun := time.Now()
-	l.stats.HandleRPC(ctx, &stats.Begin{Client: true, BeginTime: begun})
-	err := l.call(ctx, method, request.(proto.Message), reply.(proto.Message))
-	l.stats.HandleRPC(ctx, &stats.End{Client: true, BeginTime: begun, EndTime: time.Now(), Error: err})
+	ctx, end := observe(ctx, l.stats, true, method)
+	err := l.invoke(ctx, method, request.(proto.Message), reply.(proto.Message))
+	end(err)
 	return err
 }
 
-func (l *Local) call(ctx context.Context, method string, request, reply proto.Message) error {
-	if l.GetState() == connectivity.Shutdown {
-		return status.Error(codes.Canceled, "the connection is closed")
-	}
-	if err := ctx.Err(); err != nil {
-		return status.FromContextError(err).Err()
-	}
-	if !l.server.trusting {
-		request = proto.Clone(request)
-	}
-	answers, err := l.server.local.begin(ctx, l.server, method, request)
+func (l *Local) invoke(ctx context.Context, method string, request, reply proto.Message) error {
+	request = l.own(request)
+	var answer proto.Message
+	call, err := l.begin(ctx, method, func(context.Context) (proto.Message, error) { return request, nil }, func(_ context.Context, given any) error {
+		answer = given.(proto.Message)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
+	if err := call.wait(ctx); err != nil {
+		return err
+	}
+	move(reply, answer)
+	return nil
+}
+
+// NewStream implements grpc.ClientConnInterface. It ignores options.
+func (l *Local) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx, end := observe(ctx, l.stats, true, method)
+	requests := make(chan proto.Message)
+	s := &localStream{conn: l, ctx: ctx, requests: requests, answers: make(chan proto.Message), several: desc.ServerStreams}
+	s.closeSend = sync.OnceFunc(func() { close(requests) })
+	var err error
+	if s.call, err = l.begin(ctx, method, s.next, s.answer); err != nil {
+		end(err)
+		return nil, err
+	}
+	go func() { end(s.call.wait(ctx)) }()
+	return s, nil
+}
+
+// localStream is the caller's side of a stream.
+type localStream struct {
+	grpc.ClientStream // nil: there are no headers and trailers
+	conn              *Local
+	ctx               context.Context
+	call              *localCall
+	requests, answers chan proto.Message
+	closeSend         func()
+	several           bool // answers
+}
+
+// next is the server's source.
+func (s *localStream) next(ctx context.Context) (proto.Message, error) {
 	select {
-	case a := <-answers:
-		return l.read(a, reply)
+	case message, ok := <-s.requests:
+		if !ok {
+			return nil, io.EOF
+		}
+		return message, nil
 	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
-	case <-l.server.local.killed.Done():
-		return errStopped
+		return nil, ctx.Err()
 	}
 }
 
-var errStopped = status.Error(codes.Unavailable, "the server has stopped")
-
-// answer is the outcome of a local call.
-type answer struct {
-	reply any
-	err   error
-}
-
-// read moves an answer, which nobody else has, into reply. An error of a server that was stopped may be due to that.
-func (l *Local) read(a answer, reply proto.Message) error {
-	switch {
-	case a.err == nil:
-		move(reply, a.reply.(proto.Message))
+// answer is the server's sink.
+func (s *localStream) answer(ctx context.Context, message any) error {
+	select {
+	case s.answers <- message.(proto.Message):
 		return nil
-	case l.server.local.killed.Err() != nil:
-		return errStopped
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return a.err
 }
 
-// move moves a message to an empty one of the same type. It copies the struct, since reflection field by field takes as long as a
-// small search.
+// Context implements grpc.ClientStream.
+func (s *localStream) Context() context.Context { return s.ctx }
+
+// Header implements grpc.ClientStream.
+func (*localStream) Header() (metadata.MD, error) { return nil, nil }
+
+// Trailer implements grpc.ClientStream.
+func (*localStream) Trailer() metadata.MD { return nil }
+
+// CloseSend implements grpc.ClientStream.
+func (s *localStream) CloseSend() error {
+	s.closeSend()
+	return nil
+}
+
+// SendMsg implements grpc.ClientStream. It returns when the server has taken the message.
+func (s *localStream) SendMsg(message any) error {
+	select {
+	case s.requests <- s.conn.own(message.(proto.Message)):
+		return nil
+	case <-s.call.ended:
+		return io.EOF // RecvMsg returns the error
+	case <-s.ctx.Done():
+		return io.EOF
+	}
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s *localStream) RecvMsg(message any) error {
+	select {
+	case answer := <-s.answers:
+		move(message.(proto.Message), answer)
+		if s.several {
+			return nil
+		}
+		return s.call.wait(s.ctx)
+	case <-s.call.ended:
+	case <-s.call.killed:
+	case <-s.ctx.Done():
+	}
+	if err := s.call.wait(s.ctx); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+// own returns a message that the server may keep.
+func (l *Local) own(message proto.Message) proto.Message {
+	if l.server.trusting {
+		return message
+	}
+	return proto.Clone(message)
+}
+
+// move moves a message, which nobody else has, to an empty one of the same type. It copies the struct, since reflection field by
+// field takes as long as a small search.
 func move(to, from proto.Message) { reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from).Elem()) }
+
+// observe records a call, on its caller's side or on its server's, until end is called. handler may be nil.
+func observe(ctx context.Context, handler stats.Handler, client bool, method string) (_ context.Context, end func(error)) {
+	if handler == nil {
+		return ctx, func(error) {}
+	}
+	ctx = handler.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method})
+	begun := time.Now()
+	handler.HandleRPC(ctx, &stats.Begin{Client: client, BeginTime: begun})
+	return ctx, func(err error) {
+		handler.HandleRPC(ctx, &stats.End{Client: client, BeginTime: begun, EndTime: time.Now(), Error: err})
+	}
+}
+
+// ServeFrames makes a call whose messages come as frames. send gets the answers.
+func (l *Local) ServeFrames(ctx context.Context, method string, frames Frames, send func(proto.Message) error) error {
+	served, leave, err := l.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return l.server.serve(served, method, &intake{frames: frames, memory: l.MessageMemory}, func(_ context.Context, answer any) error {
+		return send(answer.(proto.Message))
+	})
+}
+
+// serve runs the method of a call of this process.
+func (s *Server) serve(ctx context.Context, name string, in *intake, out sink) error {
+	found, known := s.methods.Load(name)
+	if !known {
+		return Ended(ctx, unknownMethod(name))
+	}
+	ctx, end := observe(ctx, s.stats, false, name)
+	in.ctx, in.method, in.single = ctx, name, found.(method).single
+	err := s.pass(in, found.(method).handle, out)
+	end(err)
+	return err
+}
 
 // localCalls are a server's running calls of this process.
 type localCalls struct {
@@ -111,16 +250,64 @@ func newLocalCalls() *localCalls {
 	return c
 }
 
-// begin runs a call in another goroutine, with a context that has only the deadline, the end and the metadata of the caller's.
-func (c *localCalls) begin(ctx context.Context, s *Server, method string, request proto.Message) (<-chan answer, error) {
-	handle, known := s.unary[method]
-	if !known {
-		return nil, status.Errorf(codes.Unimplemented, "unknown method %s", method)
+// localCall is a call that runs in a goroutine of its own.
+type localCall struct {
+	ended, killed <-chan struct{}
+	err           error // once ended
+}
+
+var errStopped = status.Error(codes.Unavailable, "the server has stopped")
+
+// wait returns the call's error when it has ended, or ctx has. An error of a server that was stopped may be due to that.
+func (c *localCall) wait(ctx context.Context) error {
+	select {
+	case <-c.ended:
+		if c.err == nil {
+			return nil
+		}
+		select {
+		case <-c.killed:
+			return errStopped
+		default:
+			return c.err
+		}
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-c.killed:
+		return errStopped
 	}
+}
+
+// begin runs a call in another goroutine.
+func (l *Local) begin(ctx context.Context, method string, given source, out sink) (*localCall, error) {
+	served, leave, err := l.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	call := &localCall{ended: ended, killed: l.server.local.killed.Done()}
+	l.server.local.workers.Go(func() {
+		defer leave()
+		call.err = l.server.serve(served, method, &intake{given: given, trusted: l.server.trusting}, out)
+		close(ended)
+	})
+	return call, nil
+}
+
+// enter returns the server's context of a call until leave is called. It has only the deadline, the end and the metadata of the
+// caller's, and what the gate asks for.
+func (l *Local) enter(ctx context.Context) (served context.Context, leave func(), err error) {
+	if l.closed.Load() {
+		return nil, nil, status.Error(codes.Canceled, "the connection is closed")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, status.FromContextError(err).Err()
+	}
+	c := l.server.local
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, errStopped
+		return nil, nil, errStopped
 	}
 	c.running.Add(1)
 	served, cancel := c.served(ctx)
@@ -128,19 +315,19 @@ func (c *localCalls) begin(ctx context.Context, s *Server, method string, reques
 	if sent, ok := metadata.FromOutgoingContext(ctx); ok {
 		served = metadata.NewIncomingContext(served, sent)
 	}
-	answers := make(chan answer, 1)
-	c.workers.Go(func() {
-		defer c.running.Done()
-		defer cancel()
-		defer unlink()
-		served := s.stats.TagRPC(served, &stats.RPCTagInfo{FullMethodName: method})
-		begun := time.Now()
-		s.stats.HandleRPC(served, &stats.Begin{BeginTime: begun})
-		reply, err := handle(served, request)
-		s.stats.HandleRPC(served, &stats.End{BeginTime: begun, EndTime: time.Now(), Error: err})
-		answers <- answer{reply, err}
-	})
-	return answers, nil
+	if l.server.gate != nil {
+		if from, ok := peer.FromContext(ctx); ok {
+			served = peer.NewContext(served, from)
+		}
+		if call, ok := ctx.Value(admittedKey{}).(Call); ok {
+			served = context.WithValue(served, admittedKey{}, call)
+		}
+	}
+	return served, func() {
+		unlink()
+		cancel()
+		c.running.Done()
+	}, nil
 }
 
 // served returns the server's context of a call.
@@ -153,19 +340,39 @@ func (c *localCalls) served(ctx context.Context) (context.Context, context.Cance
 
 // close refuses further calls and waits for the running ones.
 func (c *localCalls) close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
+	c.refuse()
 	c.running.Wait()
 	c.workers.Close()
+}
+
+func (c *localCalls) refuse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
 }
 
 // Stop ends the server and its calls at once.
 func (s *Server) Stop() {
 	s.local.kill()
-	s.local.mu.Lock()
-	s.local.closed = true
-	s.local.mu.Unlock()
+	s.local.refuse()
 	s.local.workers.Close()
 	s.Server.Stop()
 }
+
+// From returns an HTTP request's context with the peer and token where a gate looks for them.
+func From(r *http.Request) context.Context {
+	p := &peer.Peer{Addr: remote(r.RemoteAddr)}
+	if r.TLS != nil {
+		p.AuthInfo = credentials.TLSInfo{State: *r.TLS, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	}
+	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
+	return peer.NewContext(ctx, p)
+}
+
+// remote is an address as HTTP has it.
+type remote string
+
+// Network implements net.Addr.
+func (remote) Network() string { return "tcp" }
+
+func (r remote) String() string { return string(r) }

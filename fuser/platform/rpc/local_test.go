@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -23,12 +24,12 @@ func eachWay(t *testing.T, s service, fn func(t *testing.T, server *rpc.Server, 
 		fn(t, server, conn)
 	})
 	t.Run("local", func(t *testing.T) {
-		server, conn, _ := start(t, s, grpc.WithDisableRetry())
+		server, _, _ := start(t, s, grpc.WithDisableRetry())
 		process, err := telemetry.Start(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		fn(t, server, rpc.NewLocal(server, conn, process.Service("client")))
+		fn(t, server, rpc.NewLocal(server, process.Service("client")))
 	})
 }
 
@@ -112,6 +113,52 @@ func TestLocalCallsAreLikeOthers(t *testing.T) {
 		<-served.Done()
 		if _, err := ask(ending, "q"); status.Code(err) != codes.Canceled {
 			t.Errorf("a call that was cancelled before: got %v, want Canceled", err)
+		}
+	})
+}
+
+// TestLocalStreamsAreLikeOthers: each message is checked, the caller keeps what it sent, and the end is the server's.
+func TestLocalStreamsAreLikeOthers(t *testing.T) {
+	eachWay(t, service{}, func(t *testing.T, server *rpc.Server, conn grpc.ClientConnInterface) {
+		client := triskelev1.NewMemoryServiceClient(conn)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for name, x := range map[string]struct {
+			content string
+			want    codes.Code
+		}{
+			"valid messages":     {"x", codes.Internal}, // the service returns io.EOF, which is no status
+			"an invalid message": {"", codes.InvalidArgument},
+		} {
+			stream, err := client.Import(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := &triskelev1.ImportRequest{Memories: []*triskelev1.Memory{{Namespace: "n", Content: x.content}}}
+			for range 2 {
+				if err := stream.Send(req); err != nil && !errors.Is(err, io.EOF) {
+					t.Errorf("%s: send: %v", name, err)
+				}
+			}
+			if _, err := stream.CloseAndRecv(); status.Code(err) != x.want || len(req.GetMemories()) != 1 {
+				t.Errorf("%s: got %v, want %v, and the request became %v", name, err, x.want, req)
+			}
+		}
+		waiting, err := client.Import(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := waiting.RecvMsg(&triskelev1.ImportResponse{}); status.Code(err) != codes.Canceled {
+			t.Errorf("a cancelled stream: got %v, want Canceled", err)
+		}
+		running, err := client.Import(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Stop()
+		if err := running.RecvMsg(&triskelev1.ImportResponse{}); status.Code(err) != codes.Unavailable {
+			t.Errorf("a stopped server: got %v, want Unavailable", err)
 		}
 	})
 }

@@ -9,8 +9,8 @@
 //  4. Call.Allow decides on the message. The handler then runs under Call.Answer, and panics are caught.
 //  5. Ended turns the handler's error into a gRPC status that is safe for the caller. Call.Done gets the outcome.
 //
-// Local is a connection to a server of the same process, which leaves out the wire. Dial is the client's side: round robin over a name's addresses with health checks, a circuit breaker each and one
-// retry. Inner is a Server in memory for callers of other protocols.
+// Local is a connection to a server of the same process, which leaves out the wire. Callers of other protocols use it, too. Dial is the
+// client's side: round robin over a name's addresses with health checks, a circuit breaker each and one retry.
 package rpc
 
 import (
@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
@@ -66,17 +65,21 @@ type Server struct {
 }
 
 // NewServer returns a server that bounds and validates requests, hides internal errors, survives panics and is traced.
-func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) *Server {
+func NewServer(tel *telemetry.Service, log *slog.Logger) *Server {
 	mux := newMuxer()
 	var s *Server
-	known := sync.OnceValue(func() map[string]bool { return methods(s) }) // all are registered before it serves
+	// Telemetry leaves unknown methods out: gRPC never ends the span of a call to one, and the caller chooses its name.
+	known := func(info *stats.RPCTagInfo) bool {
+		_, ok := s.methods.Load(info.FullMethodName)
+		return ok
+	}
 	observed := otelgrpc.NewServerHandler(
 		otelgrpc.WithTracerProvider(tel.TracerProvider),
 		otelgrpc.WithMeterProvider(tel.MeterProvider),
 		otelgrpc.WithPropagators(tel.Propagator),
-		otelgrpc.WithFilter(filters.All(filters.Not(filters.HealthCheck()), func(info *stats.RPCTagInfo) bool { return known()[info.FullMethodName] })),
+		otelgrpc.WithFilter(filters.All(filters.Not(filters.HealthCheck()), known)),
 	)
-	options := append([]grpc.ServerOption{
+	options := []grpc.ServerOption{
 		grpc.Creds(mux),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeader),
@@ -88,27 +91,15 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 		// Drops dead and sleeping peers, with all their calls hold.
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 15 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-	}, more...)
+	}
 	s = &Server{
-		registrar: &registrar{Server: grpc.NewServer(options...), memory: newMessageMemory(), log: log, unary: map[string]handler{}},
+		registrar: &registrar{Server: grpc.NewServer(options...), memory: newMessageMemory(), log: log},
 		health:    health.NewServer(), muxer: mux, log: log, stats: observed, local: newLocalCalls(),
 	}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s, s.health)
 	reflection.Register(s)
 	return s
-}
-
-// methods returns the full names of the server's methods. Telemetry leaves others out: gRPC never ends the span of a
-// call to an unknown method, and the caller chooses its name.
-func methods(s *Server) map[string]bool {
-	names := map[string]bool{}
-	for service, info := range s.GetServiceInfo() {
-		for _, method := range info.Methods {
-			names["/"+service+"/"+method.Name] = true
-		}
-	}
-	return names
 }
 
 // Admit sets the gate for all further calls; nil admits everybody.
@@ -201,17 +192,12 @@ func every(ctx context.Context, interval time.Duration, task func()) {
 	}
 }
 
-// Run serves until ctx ends, then sets NOT_SERVING, lets running calls finish and returns.
+// Run serves until ctx ends, then drains the server and returns.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
-	stopped := make(chan struct{})
+	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		s.health.Shutdown()
-		s.muxer.close()
-		force := time.AfterFunc(drainTime, s.Stop)
-		defer force.Stop()
-		s.GracefulStop()
-		s.local.close()
+		defer close(drained)
+		s.Drain()
 	})
 	defer s.muxer.close()
 	if s.muxer.http != nil {
@@ -219,12 +205,22 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	}
 	err := s.Serve(listener)
 	if !stop() {
-		<-stopped
+		<-drained
 	}
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
 	return err
+}
+
+// Drain sets NOT_SERVING, lets running calls finish and stops the server.
+func (s *Server) Drain() {
+	s.health.Shutdown()
+	s.muxer.close()
+	force := time.AfterFunc(drainTime, s.Stop)
+	defer force.Stop()
+	s.GracefulStop()
+	s.local.close()
 }
 
 // ErrNotLoopback refuses an address that other machines can reach.

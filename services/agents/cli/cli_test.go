@@ -59,6 +59,7 @@ func serveWith(t *testing.T, config standalone.Config) string {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(process.Service("fuser"), storetest.Log())
+	system.Register(server)
 	go func() { _ = system.Serve(server, listener) }()
 	t.Cleanup(func() {
 		if err := system.Close(); err != nil {

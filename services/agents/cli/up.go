@@ -114,17 +114,16 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer func() { err = errors.Join(err, system.Close()) }()
 	server.Concern(system.Concern)
 	operators.Health(server.Serving, server.Concerns)
-	closeWeb, err := web.Open(ctx, c.Web, server, listener.Addr(), process.Service("fuser"), log, system.Serve)
+	system.Register(server)
+	closeWeb, err := web.Open(ctx, c.Web, server, listener.Addr(), log)
 	if err != nil {
 		return err
 	}
 	defer closeWeb()
 	if c.Admin.On() {
-		closePage, err := page.Open(ctx, operators.ServeMux, config.Recent, server, process.Service("fuser"), log, system.Serve)
-		if err != nil {
+		if err := page.Open(ctx, operators.ServeMux, config.Recent, server, process.Service("fuser")); err != nil {
 			return fmt.Errorf("page: %w", err)
 		}
-		defer closePage()
 	}
 	if err := env.print(welcome(listener.Addr(), operators.Addr(), t)); err != nil {
 		return err

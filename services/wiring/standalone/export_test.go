@@ -163,11 +163,12 @@ func serveOutside(t *testing.T, system *standalone.System) string {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(tel, storetest.Log())
-	closeWeb, err := web.Open(context.Background(), web.Flags{HTTP: true}, server, listener.Addr(), tel, storetest.Log(), system.Serve)
+	closeWeb, err := web.Open(context.Background(), web.Flags{HTTP: true}, server, listener.Addr(), storetest.Log())
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
+	system.Register(server)
 	go func() { served <- system.Serve(server, listener) }()
 	t.Cleanup(func() {
 		server.Stop()

@@ -176,9 +176,9 @@ func outside(t *testing.T, system *standalone.System, process *telemetry.Process
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		_ = system.Serve(rpc.NewServer(process.Service("fuser"), slog.New(slog.DiscardHandler)), listener) // until the system is closed
-	}()
+	server := rpc.NewServer(process.Service("fuser"), slog.New(slog.DiscardHandler))
+	system.Register(server)
+	go func() { _ = system.Serve(server, listener) }() // until the system is closed
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

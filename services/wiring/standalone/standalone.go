@@ -2,8 +2,8 @@
 // error mapping as in a deployment, joined by in-memory connections. Start works as follows:
 //  1. It opens the database and migrates it, or only checks the schema with AskOnly.
 //  2. It starts the index workers and the other background work.
-//  3. It starts a server per leg and one for memories, each on an in-memory listener.
-//  4. It connects the gateway to them and serves it in memory (Conn). Serve adds a network listener.
+//  3. It starts a server per leg and one for memories, for calls within the process.
+//  4. It connects the gateway to them and serves it within the process (Conn). Register and Serve add a network listener.
 //
 // Close ends everything and closes the database last.
 package standalone
@@ -17,9 +17,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/panics"
@@ -39,9 +36,6 @@ import (
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
-
-// pipeBytes is the buffer of an in-memory connection.
-const pipeBytes = 1 << 20
 
 // Config configures a System.
 type Config struct {
@@ -73,13 +67,14 @@ type System struct {
 	config  Config
 	process *telemetry.Process
 	log     *slog.Logger
-	outside func(*rpc.Server, net.Listener) error
-	legs    map[string]*rpc.Server
-	servers []*rpc.Server   // all in memory
-	run     context.Context // of the servers and the background work
-	stop    context.CancelFunc
-	running sync.WaitGroup
-	closers []func() error
+	// Register adds the gateway to a server of the caller, which authenticates callers, and makes it ready.
+	Register func(*rpc.Server)
+	legs     map[string]*rpc.Server
+	servers  []*rpc.Server   // all in memory
+	run      context.Context // of the servers and the background work
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+	closers  []func() error
 }
 
 // Start opens the database, applies its migrations and starts every service.
@@ -108,15 +103,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	legs, err := s.startLegs(searchers)
-	if err != nil {
-		return nil, err
-	}
-	memories, err := s.startMemory()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.startGateway(legs, memories); err != nil {
+	if err := s.startGateway(s.startLegs(searchers), s.startMemory()); err != nil {
 		return nil, err
 	}
 	curate, err := backend.Curation(ctx, s.Backend, config.Curator, s.Conn, process.Service("curator"), log)
@@ -184,7 +171,7 @@ func (s *System) startIndexes(ctx context.Context) (map[string]leg.Searcher, err
 }
 
 // startLegs starts a server for each of the gateway's legs and returns their clients in the same order.
-func (s *System) startLegs(searchers map[string]leg.Searcher) ([]triskelev1.LegServiceClient, error) {
+func (s *System) startLegs(searchers map[string]leg.Searcher) []triskelev1.LegServiceClient {
 	clients := make([]triskelev1.LegServiceClient, len(s.config.Gateway.Legs))
 	for i, l := range s.config.Gateway.Legs {
 		tel := s.process.Service(l.Name)
@@ -195,27 +182,19 @@ func (s *System) startLegs(searchers map[string]leg.Searcher) ([]triskelev1.LegS
 			service = delayed{service, l.Name, s.config.Delay}
 		}
 		triskelev1.RegisterLegServiceServer(server, service)
-		conn, err := s.serve(server, l.Name, s.process.Service("fuser"))
-		if err != nil {
-			return nil, err
-		}
-		clients[i] = triskelev1.NewLegServiceClient(conn)
+		clients[i] = triskelev1.NewLegServiceClient(s.serve(server, s.process.Service("fuser")))
 		s.legs[l.Name], s.Legs[l.Name] = server, clients[i]
 	}
-	return clients, nil
+	return clients
 }
 
 // startMemory starts the memory service and the removal of expired memories.
-func (s *System) startMemory() (triskelev1.MemoryServiceClient, error) {
+func (s *System) startMemory() triskelev1.MemoryServiceClient {
 	server, store := rpc.NewServer(s.process.Service("memory"), s.log), s.Backend.Memory()
 	server.Trust()
 	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(store))
 	s.background("sweep", func(ctx context.Context) { s.config.Sweep.Run(ctx, store, s.log) })
-	conn, err := s.serve(server, "memory", s.process.Service("fuser"))
-	if err != nil {
-		return nil, err
-	}
-	return triskelev1.NewMemoryServiceClient(conn), nil
+	return triskelev1.NewMemoryServiceClient(s.serve(server, s.process.Service("fuser")))
 }
 
 // startGateway starts the gateway in memory and prepares Serve.
@@ -226,35 +205,26 @@ func (s *System) startGateway(legs []triskelev1.LegServiceClient, memories trisk
 		return err
 	}
 	s.closers = append(s.closers, func() error { g.Close(); return nil })
-	register := func(server *rpc.Server) {
+	s.Register = func(server *rpc.Server) {
 		triskelev1.RegisterRecallServiceServer(server, g)
 		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
+		server.Ready()
 	}
 	inside := rpc.NewServer(tel, s.log)
-	register(inside)
-	s.outside = func(server *rpc.Server, listener net.Listener) error {
-		register(server)
-		server.Ready()
-		return server.Run(s.run, listener)
-	}
-	s.Conn, err = s.serve(inside, "fuser", s.process.Service("client"))
-	return err
+	s.Register(inside)
+	s.Conn = s.serve(inside, s.process.Service("client"))
+	return nil
 }
 
-// serve runs a server on an in-memory listener and returns a connection to it.
-func (s *System) serve(server *rpc.Server, name string, tel *telemetry.Service) (*rpc.Local, error) {
-	listener := bufconn.Listen(pipeBytes)
+// serve serves calls of this process until the system is closed, and returns a connection for them.
+func (s *System) serve(server *rpc.Server, tel *telemetry.Service) *rpc.Local {
 	server.Ready()
 	s.servers = append(s.servers, server)
-	s.running.Go(func() { _ = server.Run(s.run, listener) })
-	conn, err := rpc.Dial("passthrough:///"+name, tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return listener.DialContext(ctx)
-	}))
-	if err != nil {
-		return nil, err
-	}
-	s.closers = append(s.closers, conn.Close)
-	return rpc.NewLocal(server, conn, tel), nil
+	s.running.Go(func() {
+		<-s.run.Done()
+		server.Drain()
+	})
+	return rpc.NewLocal(server, tel)
 }
 
 // delayed delays searches, and ends those that their callers cancel.
@@ -276,9 +246,9 @@ func (d delayed) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	return d.LegServiceServer.Search(ctx, req)
 }
 
-// Serve also serves the gateway on the caller's server, which authenticates callers, until the system is closed.
+// Serve runs a server that Register was called for, until the system is closed.
 func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
-	return s.outside(server, listener)
+	return server.Run(s.run, listener)
 }
 
 // Concern says what is wrong with the database, "" if nothing is. Recalls go on meanwhile.
