@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -251,20 +253,21 @@ func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport, reranker *
 	for _, leg := range legs {
 		width = max(width, len(leg.GetLeg()))
 	}
-	for _, leg := range legs {
-		figures := fmt.Sprintf("  %8s  %8s of %s", Count(int64(leg.GetReturned()), "hit", "hits"), Duration(leg.GetSpent().AsDuration()), Duration(leg.GetBudget().AsDuration()))
-		fmt.Fprintf(b, "  %-*s  %s%s", width, Plain(leg.GetLeg()), s.State(leg.GetState()), figures)
+	line := func(name, returned string, state triskelev1.LegState, spent, budget *durationpb.Duration, behind, note string) {
+		figures := fmt.Sprintf("  %8s  %8s of %s", returned, Duration(spent.AsDuration()), Duration(budget.AsDuration()))
+		fmt.Fprintf(b, "  %-*s  %s%s", width, name, s.State(state), figures)
 		taken := 2 + width + 2 + len("TIMED_OUT") + columns(figures)
-		if behind := freshness(leg); behind != "" {
+		if behind != "" {
 			b.WriteString("  " + s.Warn(behind))
 			taken += 2 + columns(behind)
 		}
-		s.note(b, taken, leg.GetReason())
+		s.note(b, taken, note)
+	}
+	for _, leg := range legs {
+		line(Plain(leg.GetLeg()), Count(int64(leg.GetReturned()), "hit", "hits"), leg.GetState(), leg.GetSpent(), leg.GetBudget(), freshness(leg), leg.GetReason())
 	}
 	if r := reranker; r != nil {
-		figures := fmt.Sprintf("  %8s  %8s of %s", Count(int64(r.GetReranked()), "text", "texts"), Duration(r.GetSpent().AsDuration()), Duration(r.GetBudget().AsDuration()))
-		fmt.Fprintf(b, "  %-*s  %s%s", width, "reranker", s.State(r.GetState()), figures)
-		s.note(b, 2+width+2+len("TIMED_OUT")+columns(figures), r.GetModel()+" "+r.GetReason())
+		line("reranker", Count(int64(r.GetReranked()), "text", "texts"), r.GetState(), r.GetSpent(), r.GetBudget(), "", r.GetModel()+" "+r.GetReason())
 	}
 }
 
