@@ -18,11 +18,6 @@ type backupCmd struct {
 	jsonFlag
 }
 
-// Help is shown below the flags.
-func (*backupCmd) Help() string {
-	return "Writes every memory of every namespace, with a checksum, while the services run. Each namespace is a snapshot with all writes acknowledged before the backup began. Indexes, facts added to the graph and the curator's decisions are left out."
-}
-
 // Run writes the file.
 func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 	return c.migrated(ctx, env, func(b backend.Backend) error {
@@ -42,11 +37,6 @@ type restoreCmd struct {
 	Verify bool   `help:"Only verify the file."`
 	databaseFlags
 	jsonFlag
-}
-
-// Help is shown below the flags.
-func (*restoreCmd) Help() string {
-	return "Verifies the whole file before it writes anything. The database must be migrated. Equal memories that exist already are skipped, so a restore can be repeated; a memory that differs ends it. The services then update the indexes."
 }
 
 // Run restores the file.

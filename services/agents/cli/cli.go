@@ -1,4 +1,5 @@
-// Package cli is the command-line program triskele. Each command is a small struct of kong flags with a Run method.
+// Package cli is the command-line program triskele. Each command is a small struct of kong flags with a Run method,
+// and with a text in help.txt if its flags need more words.
 //
 // The general process for a command line is:
 //  1. Run parses the arguments, the environment and the configuration file into the struct commands.
@@ -11,9 +12,11 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -134,12 +137,44 @@ func (versionCmd) Run(env *Env) error { return env.print(telemetry.Version() + "
 
 // newParser makes a parser that fills root.
 func newParser(root any, options ...kong.Option) (*kong.Kong, error) {
+	if _, all := root.(*commands); all {
+		options = append(options, kong.PostBuild(withDetails))
+	}
 	return kong.New(root, append(options,
 		kong.Name(about.Name), kong.Description(about.Help()),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "admin": admin.Beside("127.0.0.1:7400"), "version": telemetry.Version(), "clients": clientNames(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
 		kong.PostBuild(varsWhereUsed),
 	)...)
+}
+
+//go:embed help.txt
+var helpTexts string
+
+// withDetails gives commands their texts from help.txt, which are shown below their flags.
+func withDetails(k *kong.Kong) error {
+	wrapped := regexp.MustCompile(`(\S)\n(\S)`)
+	for section := range strings.SplitSeq(strings.TrimPrefix(helpTexts, "# "), "\n# ") {
+		path, text, _ := strings.Cut(section, "\n")
+		node := commandAt(k.Model.Node, strings.Fields(path))
+		if node == nil {
+			return fmt.Errorf("help.txt has a text for %q, which is no command", path)
+		}
+		node.Detail = wrapped.ReplaceAllString(strings.TrimSpace(text), "$1 $2")
+	}
+	return nil
+}
+
+// commandAt returns the visible command at a path below a node, or nil.
+func commandAt(node *kong.Node, path []string) *kong.Node {
+	for _, name := range path {
+		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name && !n.Hidden })
+		if at < 0 {
+			return nil
+		}
+		node = node.Children[at]
+	}
+	return node
 }
 
 // varsWhereUsed gives kong's variables to the values that name one. Kong expands all variables anew for every value that

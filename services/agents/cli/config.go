@@ -21,18 +21,11 @@ type configShowCmd struct {
 	JSON    bool     `help:"Print each setting as a line of JSON."`
 }
 
-// Help is shown below the flags.
-func (*configShowCmd) Help() string {
-	return "A flag overrides its environment variable, which overrides the configuration file, which overrides the default. In the file, a setting at the top level applies to all commands and has its variable's name without TRISKELE_, in lower case and with hyphens. A setting for one command stands below the command's name and has the flag's name. Secrets are masked."
-}
-
 // Run lists settings.
 func (c *configShowCmd) Run(_ context.Context, env *Env, parsed *kong.Context, source *settings.Source) error {
-	node := parsed.Model.Node
-	for _, name := range c.Command {
-		if node = child(node, name); node == nil {
-			return fmt.Errorf("no command is called %q: see `triskele --help`", strings.Join(c.Command, " "))
-		}
+	node := commandAt(parsed.Model.Node, c.Command)
+	if node == nil {
+		return fmt.Errorf("no command is called %q: see `triskele --help`", strings.Join(c.Command, " "))
 	}
 	var list []settings.Setting
 	if len(c.Command) > 0 {
@@ -55,16 +48,6 @@ func (c *configShowCmd) Run(_ context.Context, env *Env, parsed *kong.Context, s
 		table.Add(cmp.Or(one.Command, "several"), one.Flag, one.Value, strings.TrimSpace(one.Source+" "+one.Where))
 	}
 	return env.print(text + env.style().Table(table))
-}
-
-// child returns the visible command of that name below a node, or nil.
-func child(node *kong.Node, name string) *kong.Node {
-	for _, n := range node.Children {
-		if n.Name == name && !n.Hidden {
-			return n
-		}
-	}
-	return nil
 }
 
 // given returns the settings of all commands that are not defaults. Commands that share a setting list it once.

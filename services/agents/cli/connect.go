@@ -27,12 +27,6 @@ type connectCmd struct {
 	jsonFlag
 }
 
-// Help is shown below the flags.
-func (*connectCmd) Help() string {
-	return "Writes the MCP server, and the hooks where the agent has them, into the agent's own configuration files, and shows what it changes. " +
-		"A copy of each file from before the first change stays beside it. Comments and all other settings stay. Running it again changes nothing."
-}
-
 // clientNames lists the names of agents for help and errors.
 func clientNames() string {
 	names := make([]string, len(connect.Clients))

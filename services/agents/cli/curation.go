@@ -17,11 +17,6 @@ type curationCmd struct {
 	Off    curationOffCmd    `cmd:"" help:"Switch curation off in a database and drop its queue. Decisions stay and can be reverted."`
 }
 
-// Help is shown below the commands.
-func (*curationCmd) Help() string {
-	return "Curation is off until \"triskele up\" or memoryd is started with --curator-url. A model then decides for each new memory whether it adds something, completes or replaces an older one, or says nothing new. Nothing is deleted."
-}
-
 type curationListCmd struct {
 	Limit  int    `help:"Maximum number of decisions; 0 lists all." default:"20"`
 	Memory string `help:"Only decisions about this memory." placeholder:"ID"`

@@ -32,11 +32,6 @@ type doctorCmd struct {
 	databaseFlags
 }
 
-// Help is shown below the flags.
-func (*doctorCmd) Help() string {
-	return "Checks the gateway and, through it, every leg. With --sqlite, --postgres or --store it also checks the database; with --tls-cert and --tls-ca, these files. A line about a problem says what to do. Warnings do not count as failures."
-}
-
 // verdict is a check's result.
 type verdict string
 

@@ -18,11 +18,6 @@ type exportCmd struct {
 	gatewayFlags
 }
 
-// Help is shown below the flags.
-func (*exportCmd) Help() string {
-	return "Writes every memory, oldest first, including superseded and expired ones. Importing the file gives equal memories, including ids and times."
-}
-
 // Run exports to a file or to standard output.
 func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {

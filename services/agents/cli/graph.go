@@ -192,11 +192,6 @@ type graphExtractCmd struct {
 	graphFlags
 }
 
-// Help is shown below the flags.
-func (*graphExtractCmd) Help() string {
-	return "Extraction is off until \"triskele up\" or graphd is started with --extractor-url. A model then reads each new or changed memory once and writes its statements as triples. This command has it read the older memories of a namespace."
-}
-
 // Run enqueues or switches off.
 func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, env, func(index backend.GraphIndex) error {
@@ -265,11 +260,6 @@ type graphImportCmd struct {
 	Single bool   `help:"A subject has one object at a time for each relation of the file: the newest fact replaces the others."`
 	jsonFlag
 	graphFlags
-}
-
-// Help is shown below the flags.
-func (*graphImportCmd) Help() string {
-	return `A line is {"memory": ID, "subject": TEXT, "relation": TEXT, "object": TEXT}, where the memory is the evidence, with "single", "valid_from" and "valid_to" if known. The relation "alias of" makes two names one. Facts of missing or sensitive memories are left out. Importing again changes nothing.`
 }
 
 // maxTriple bounds a line in bytes.

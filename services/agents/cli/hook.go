@@ -37,12 +37,6 @@ type captureCmd struct {
 	Store storeFlags `embed:""`
 }
 
-// Help is shown below the flags.
-func (*captureCmd) Help() string {
-	return "Does what the hook does after each answer. Secrets are replaced, a turn is stored once, and after 90 days it is no longer recalled. " +
-		"A file " + capture.IgnoreFile + " in a project's folder keeps it, or turns that name some of its files, from being stored."
-}
-
 // Run stores the turns that are new.
 func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 	path, err := filepath.Abs(c.Transcript)
@@ -122,12 +116,6 @@ type hookCmd struct {
 	Store     storeFlags    `embed:""`
 
 	process atomic.Pointer[telemetry.Process] // nil until the memory service is asked
-}
-
-// Help is shown below the flags.
-func (*hookCmd) Help() string {
-	return "Reads an agent's event as JSON from standard input. At a prompt it prints memories about the prompt, at the start of a session those that matter in the project, for the agent to add. " +
-		"When the agent has answered, it leaves a process behind that stores what was said. It prints nothing and exits with 0 if it finds nothing or fails. docs/agents.md has the settings for agents."
 }
 
 // Validate implements kong's interface.

@@ -38,14 +38,6 @@ type importCmd struct {
 	gatewayFlags
 }
 
-// Help is shown below the flags.
-func (*importCmd) Help() string {
-	return "Running the same import again stores nothing twice, even if it was interrupted. A line with neither id nor idempotency_key gets a key made from its contents. " +
-		"Notes, rows and turns of conversations have ids of their own; those changed since the last import are updated. " +
-		"An import of a folder of notes forgets what is no longer in the folder. " +
-		"What cannot be imported is skipped, counted and named, and the exit code is then 3."
-}
-
 // Validate implements kong's interface.
 func (c *importCmd) Validate() error {
 	switch {
@@ -250,11 +242,6 @@ type syncCmd struct {
 	Namespace string `short:"n" help:"Namespace of the notes." default:"default" env:"TRISKELE_NAMESPACE"`
 	JSON      bool   `help:"Print reports as JSON."`
 	gatewayFlags
-}
-
-// Help is shown below the flags.
-func (*syncCmd) Help() string {
-	return "Imports the notes as `triskele import --from markdown` does: only what has changed is stored, and memories of notes that are gone are forgotten. With --watch, a gateway that is away for a while is asked again later."
 }
 
 // Run imports once, or until ctx ends.

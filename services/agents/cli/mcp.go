@@ -49,11 +49,6 @@ type mcpCmd struct {
 	Store storeFlags `embed:""`
 }
 
-// Help is shown below the flags.
-func (*mcpCmd) Help() string {
-	return "Speaks the protocol on standard input and output, as agents start it, or over HTTP with --listen. docs/agents.md has the settings for agents."
-}
-
 // Validate implements kong's interface.
 func (c *mcpCmd) Validate() error {
 	switch {

@@ -24,11 +24,6 @@ type migrateUpCmd struct {
 	databaseFlags
 }
 
-// Help is shown below the flags.
-func (*migrateUpCmd) Help() string {
-	return "Safe to run again, and by several at once. Exit codes: 0 up to date now, 1 failure, 2 wrong usage."
-}
-
 // Run applies missing migrations and prints each.
 func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 	t, err := c.target(env)
@@ -69,11 +64,6 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 type stepsFlags struct {
 	JSON bool `help:"Print each migration as a line of JSON."`
 	databaseFlags
-}
-
-// Help is shown below the flags.
-func (*stepsFlags) Help() string {
-	return "Exit codes: 0 nothing is missing, 1 failure, 2 wrong usage, 3 migrations are missing."
 }
 
 type migrateStatusCmd struct{ stepsFlags }

@@ -77,11 +77,6 @@ func printModels(env *Env, list []dense.ModelInfo) error {
 
 type pruneModelsCmd struct{ removeFlags }
 
-// Help is shown below the flags.
-func (*pruneModelsCmd) Help() string {
-	return "First restart every service with the active model's embedder. A service with a removed model cannot search."
-}
-
 // Run removes the retired models.
 func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
 	return c.remove(ctx, env, "nothing to do: no model is retired\n", (*dense.Models).Prune)
@@ -136,11 +131,6 @@ type embedSensitiveCmd struct {
 	databaseFlags
 }
 
-// Help is shown below the flags.
-func (*embedSensitiveCmd) Help() string {
-	return "By default, no model embeds sensitive memories. On is accepted only for a model whose embedder sends no text to another host. Off removes the vectors at once. Sensitive memories are never linked in the graph."
-}
-
 // Run sets the switch.
 func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
 	return c.models(ctx, env, func(models *dense.Models) error {
@@ -164,13 +154,6 @@ type reembedCmd struct {
 	MaxRate  int        `help:"Maximum memories to embed per second, to limit the load on the model and the database." placeholder:"N"`
 	Embedder open.Flags `embed:"" group:"Embedder:"`
 	databaseFlags
-}
-
-// Help is shown below the flags.
-func (*reembedCmd) Help() string {
-	return `Embeds all memories with the given embedder while the active model stays in use, then switches at once. Services keep running. An interrupted run resumes when it is run again.
-
-After the switch, services with the old embedder answer from the old vectors until they are restarted with the new one. "triskele models prune" then removes the old vectors. With the active embedder, it embeds memories that lack a vector.`
 }
 
 // Validate implements kong's interface.

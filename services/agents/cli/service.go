@@ -20,11 +20,6 @@ type serviceInstallCmd struct {
 	SQLite string `name:"sqlite" help:"Path of the SQLite file; the platform's data folder if not given." env:"TRISKELE_SQLITE" placeholder:"PATH"`
 }
 
-// Help is shown below the flags.
-func (*serviceInstallCmd) Help() string {
-	return "Uses systemd's user services on Linux and launchd on macOS, without root. `triskele up` reads its other settings from the configuration file."
-}
-
 // userService returns the service on this platform that runs the program with these arguments.
 func userService(env *Env, args ...string) (userservice.Service, error) {
 	path, err := os.Executable()

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"embed"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"text/template"
 )
 
 // Service is a program to keep running.
@@ -51,52 +53,34 @@ func (s Service) Path() (string, error) {
 	return "", ErrPlatform
 }
 
+//go:embed *.tmpl
+var texts embed.FS
+
 // Text returns the contents of the service's file.
 func (s Service) Text() string {
-	if s.GOOS == "darwin" {
-		var b bytes.Buffer
-		for _, word := range s.Line {
-			b.WriteString("\n    <string>")
-			_ = xml.EscapeText(&b, []byte(word)) // a buffer takes everything
-			b.WriteString("</string>")
-		}
-		return fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<plist version="1.0">
-<dict>
-  <key>Label</key>
-  <string>%s</string>
-  <key>ProgramArguments</key>
-  <array>%s
-  </array>
-  <key>RunAtLoad</key>
-  <true/>
-  <key>KeepAlive</key>
-  <dict>
-    <key>SuccessfulExit</key>
-    <false/>
-  </dict>
-</dict>
-</plist>
-`, label, b.String())
-	}
-	words := make([]string, len(s.Line))
-	for i, word := range s.Line {
+	t := template.Must(template.New(s.GOOS).Funcs(template.FuncMap{
 		// systemd expands % and $ in command lines.
-		words[i] = strings.NewReplacer("%", "%%", "$", "$$").Replace(strconv.Quote(word))
+		"word": func(word string) string {
+			return strings.NewReplacer("%", "%%", "$", "$$").Replace(strconv.Quote(word))
+		},
+		"xml": func(word string) (string, error) {
+			var b strings.Builder
+			err := xml.EscapeText(&b, []byte(word))
+			return b.String(), err
+		},
+	}).ParseFS(texts, "*.tmpl"))
+	form := "systemd.tmpl"
+	if s.GOOS == "darwin" {
+		form = "launchd.tmpl"
 	}
-	return fmt.Sprintf(`[Unit]
-Description=Triskele, a recall service for agents
-Documentation=https://github.com/triskele/triskele
-
-[Service]
-ExecStart=%s
-Restart=on-failure
-RestartSec=2
-
-[Install]
-WantedBy=default.target
-`, strings.Join(words, " "))
+	var b strings.Builder
+	if err := t.ExecuteTemplate(&b, form, struct {
+		Label string
+		Line  []string
+	}{label, s.Line}); err != nil {
+		panic("a service's template: " + err.Error()) // it does not fit this package
+	}
+	return b.String()
 }
 
 // Install writes the service's file and starts the service, now and at each login. A service that is installed is restarted.
