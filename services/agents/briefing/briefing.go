@@ -98,7 +98,7 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 			b.Repeated++
 			continue
 		}
-		content, shortened := shorten(m, hit.GetMatches().GetContent(), longest)
+		content, shortened := Shorten(m, longest, hit.GetMatches().GetContent()...)
 		var marks []string
 		if at := hit.GetMatchedTime(); at != "" {
 			marks = append(marks, "matched: "+Line(at))
@@ -139,7 +139,7 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 // surround adds what stands beside a memory, the nearest first, until the tokens are used up. It reports whether all fitted.
 func (e *Entry) surround(used *int, most int) bool {
 	fits := func(side string, m *triskelev1.Memory, to *[]Aside) bool {
-		content, _ := shorten(m, nil, asideTokens)
+		content, _ := Shorten(m, asideTokens)
 		aside := Aside{m, render.Plain(content)}
 		n := Tokens(asides(side, []Aside{aside}))
 		if most > 0 && *used+n > most {
@@ -179,13 +179,9 @@ func List(memories []*triskelev1.Memory, each int) string {
 	return b.String() + closing
 }
 
-// Shorten returns a memory's text, safe to show, or its beginning if it has more tokens. 0 tokens is no limit.
-func Shorten(m *triskelev1.Memory, tokens int) (content string, shortened bool) {
-	return shorten(m, nil, tokens)
-}
-
-// shorten is Shorten, with an excerpt around the first match instead of the beginning.
-func shorten(m *triskelev1.Memory, matches []*triskelev1.TextRange, tokens int) (content string, shortened bool) {
+// Shorten returns a memory's text, safe to show. If it has more tokens, it returns the part around the first match, or its beginning.
+// 0 tokens is no limit.
+func Shorten(m *triskelev1.Memory, tokens int, matches ...*triskelev1.TextRange) (content string, shortened bool) {
 	content = clean(render.Lines(m.GetContent()))
 	if tokens == 0 || Tokens(content) <= tokens {
 		return content, false

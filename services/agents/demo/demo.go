@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,11 +61,11 @@ func Run(ctx context.Context, out io.Writer, style render.Style, embedder embed.
 	defer func() { err = errors.Join(err, d.system.Close()) }()
 	d.Client = client.New(d.system.Conn)
 	d.recorder = process.Service("demo").Recorder
-	for _, part := range []func(context.Context) error{
+	for _, part := range []func(context.Context){
 		d.load, d.exact, d.paraphrase, d.multiHop, d.superseded, d.sensitive, d.trace, d.slow, d.measure, d.dead, d.table,
 	} {
-		if err := part(ctx); err != nil {
-			return err
+		if part(ctx); d.failed != nil {
+			return d.failed
 		}
 	}
 	if len(d.broken) > 0 {
@@ -83,7 +84,7 @@ func Run(ctx context.Context, out io.Writer, style render.Style, embedder embed.
 type demo struct {
 	*client.Client
 	out      io.Writer
-	failed   error // the first error of writing to out
+	failed   error // the first error. Nothing is printed after it, and no other showcase begins
 	style    render.Style
 	system   *standalone.System
 	recorder *telemetry.Recorder
@@ -103,9 +104,11 @@ func (d *demo) delay(leg string) time.Duration {
 	return time.Duration(d.lag.Load())
 }
 
+func (d *demo) fail(err error) { d.failed = cmp.Or(d.failed, err) }
+
 func (d *demo) print(text string) {
-	if _, err := io.WriteString(d.out, text); err != nil && d.failed == nil {
-		d.failed = err
+	if d.failed == nil {
+		_, d.failed = io.WriteString(d.out, text)
 	}
 }
 
@@ -132,29 +135,31 @@ func (d *demo) expectOfModel(holds bool, claim string, args ...any) {
 }
 
 // load imports the corpus through the gateway and waits for the derived indexes.
-func (d *demo) load(ctx context.Context) error {
+func (d *demo) load(ctx context.Context) {
 	start := time.Now()
 	for batch := range slices.Chunk(d.memories, client.BatchSize) {
-		if _, err := d.Import(ctx, batch); err != nil {
-			return err
-		}
+		_, err := d.Import(ctx, batch)
+		d.fail(err)
 	}
 	stored := time.Since(start)
-	if err := d.WaitIndexed(ctx, Namespace, nil); err != nil {
-		return err
-	}
+	d.fail(d.WaitIndexed(ctx, Namespace, nil))
 	d.say("Five services run in this process: the gateway, the memory service and three legs, which search in different ways. "+
 		"%d memories of an invented user's agents were stored in %s. The indexes, which are updated in the background, had caught up %s later.",
 		len(d.memories), render.Duration(stored), render.Duration(time.Since(start)-stored))
-	return nil
 }
 
-func (d *demo) query(id string) (Query, error) {
-	i := slices.IndexFunc(d.queries, func(q Query) bool { return q.ID == id })
-	if i < 0 {
-		return Query{}, fmt.Errorf("demo: there is no query %s", id)
+// query returns a question of the corpus, which has it.
+func (d *demo) query(id string) Query {
+	return d.queries[slices.IndexFunc(d.queries, func(q Query) bool { return q.ID == id })]
+}
+
+// recall returns an empty answer if the recall fails.
+func (d *demo) recall(ctx context.Context, req *triskelev1.RecallRequest) *triskelev1.RecallResponse {
+	resp, err := d.Recalls.Recall(ctx, req)
+	if err != nil {
+		d.fail(fmt.Errorf("recall %q: %w", req.GetQuery(), err))
 	}
-	return d.queries[i], nil
+	return resp
 }
 
 func request(text string) *triskelev1.RecallRequest {
@@ -174,35 +179,26 @@ func without(legs ...string) map[string]*triskelev1.LegOptions {
 }
 
 // ask recalls and prints the first hits, and the hits of the given keys.
-func (d *demo) ask(ctx context.Context, req *triskelev1.RecallRequest, keys ...string) (*triskelev1.RecallResponse, error) {
-	resp, err := d.Recalls.Recall(ctx, req)
-	if err != nil {
-		return nil, fmt.Errorf("recall %q: %w", req.GetQuery(), err)
-	}
+func (d *demo) ask(ctx context.Context, req *triskelev1.RecallRequest, keys ...string) *triskelev1.RecallResponse {
+	resp := d.recall(ctx, req)
 	d.print("\n" + d.style.Good("> "+req.GetQuery()) + "\n" + d.style.Recall(resp, render.RecallOptions{
 		Explain: true,
 		Show: func(hit *triskelev1.Hit) bool {
 			return hit.GetRank() <= shown || slices.ContainsFunc(keys, func(key string) bool { return hit.GetId() == ID(key) })
 		},
 	}))
-	return resp, nil
+	return resp
 }
 
 // show asks one of the corpus's questions. All its relevant memories must be among the first n hits.
-func (d *demo) show(ctx context.Context, id string, n int32) (*triskelev1.RecallResponse, Query, error) {
-	q, err := d.query(id)
-	if err != nil {
-		return nil, q, err
-	}
-	resp, err := d.ask(ctx, request(q.Text), q.Relevant...)
-	if err != nil {
-		return nil, q, err
-	}
+func (d *demo) show(ctx context.Context, id string, n int32) (*triskelev1.RecallResponse, Query) {
+	q := d.query(id)
+	resp := d.ask(ctx, request(q.Text), q.Relevant...)
 	for _, key := range q.Relevant {
 		rank := find(resp, key).GetRank()
 		d.expectOfModel(rank > 0 && rank <= n, "%s is among the first %d for %q", key, n, q.Text)
 	}
-	return resp, q, nil
+	return resp, q
 }
 
 // first returns the first of the values that fit, or nil.
@@ -228,56 +224,41 @@ func report(resp *triskelev1.RecallResponse, leg string) *triskelev1.LegReport {
 	return first(resp.GetLegs(), func(r *triskelev1.LegReport) bool { return r.GetLeg() == leg })
 }
 
-func (d *demo) exact(ctx context.Context) error {
+func (d *demo) exact(ctx context.Context) {
 	d.heading("Exact words")
 	d.say("A search for an error code, a command or a name needs the exact words. The lexical leg ranks by BM25, in which a rare " +
 		"word weighs more than a common one. The score is the probability that the memory is relevant. Below it stands how it comes " +
 		"about, in log-odds: what each leg's score and rank say, beside what the query and the namespace let expect.")
-	resp, q, err := d.show(ctx, "q01", 1)
-	if err != nil {
-		return err
-	}
+	resp, q := d.show(ctx, "q01", 1)
 	d.expect(from(find(resp, q.Relevant[0]), "lexical").GetRank() == 1, "the lexical leg ranks %s first", q.Relevant[0])
-	return nil
 }
 
-func (d *demo) paraphrase(ctx context.Context) error {
+func (d *demo) paraphrase(ctx context.Context) {
 	d.heading("Other words")
 	about := "The embedder is " + d.model.String() + "."
 	if d.model.Name == static.Name {
 		about = "The built-in embedder is a table of word vectors inside the program, trained on openly licensed English. It embeds an unknown word by its spelling:"
 	}
 	d.say("People misspell words, and rarely repeat a memory's words. The dense leg compares vectors. %s", about)
-	resp, err := d.ask(ctx, request("certifcate expird"))
-	if err != nil {
-		return err
-	}
+	resp := d.ask(ctx, request("certifcate expird"))
 	const key = "inc-egret-cert"
 	d.expectDenseOnly(resp, key, shown)
 	d.print("\n")
 	d.say("It also knows words of similar meaning. This question has hardly a word of its answer. The dense leg alone finds:")
-	q, err := d.query("q29")
-	if err != nil {
-		return err
-	}
+	q := d.query("q29")
 	req := request(q.Text)
 	req.Legs = without("lexical", "graph")
-	if resp, err = d.ask(ctx, req, q.Relevant...); err != nil {
-		return err
-	}
+	resp = d.ask(ctx, req, q.Relevant...)
 	d.expectDenseOnly(resp, q.Relevant[0], shown)
 	deep := int32(50)
 	req = request(q.Text)
 	req.Limit = &deep
-	if resp, err = d.Recalls.Recall(ctx, req); err != nil {
-		return err
-	}
+	resp = d.recall(ctx, req)
 	hit := find(resp, q.Relevant[0])
 	d.expectDenseOnly(resp, q.Relevant[0], deep)
 	if hit != nil {
 		d.say("\nWith all legs the answer has rank %d. The lexical leg finds other memories by other words of the question.", hit.GetRank())
 	}
-	return nil
 }
 
 func (d *demo) expectDenseOnly(resp *triskelev1.RecallResponse, key string, n int32) {
@@ -286,47 +267,31 @@ func (d *demo) expectDenseOnly(resp *triskelev1.RecallResponse, key string, n in
 	d.expectOfModel(from(hit, "dense") != nil && from(hit, "lexical") == nil, "the dense leg finds %s and the lexical leg does not", key)
 }
 
-func (d *demo) multiHop(ctx context.Context) error {
+func (d *demo) multiHop(ctx context.Context) {
 	d.heading("Several hops")
 	d.say("No single memory answers this. One says who teaches Liv the piano, another says where to park at that teacher's house. The " +
 		"graph leg follows the names that memories share.")
-	q, err := d.query("q42")
-	if err != nil {
-		return err
-	}
+	q := d.query("q42")
 	start, answer := q.Relevant[0], q.Relevant[len(q.Relevant)-1]
-	resp, err := d.ask(ctx, request(q.Text), start, answer)
-	if err != nil {
-		return err
-	}
+	resp := d.ask(ctx, request(q.Text), start, answer)
 	req := request(q.Text)
 	req.Legs = without("graph")
-	others, err := d.Recalls.Recall(ctx, req)
-	if err != nil {
-		return err
-	}
+	others := d.recall(ctx, req)
 	for _, key := range []string{start, answer} {
 		d.expect(from(find(resp, key), "graph") != nil, "the graph leg contributes to %s", key)
 	}
 	rank, before := find(resp, answer).GetRank(), find(others, answer).GetRank()
 	d.say("The memory with the answer has rank %d. Without the graph leg it has rank %d.", rank, before)
 	d.expectOfModel(rank > 0 && rank <= 5 && rank < before, "the graph leg raises %s to the first 5", answer)
-	return nil
 }
 
-func (d *demo) superseded(ctx context.Context) error {
+func (d *demo) superseded(ctx context.Context) {
 	d.heading("What holds now")
 	d.say("A superseded memory stays on record, but recall leaves it out.")
-	resp, q, err := d.show(ctx, "q53", 1)
-	if err != nil {
-		return err
-	}
+	resp, q := d.show(ctx, "q53", 1)
 	req := request(q.Text)
 	req.Filter = &triskelev1.Filter{IncludeSuperseded: true}
-	all, err := d.Recalls.Recall(ctx, req)
-	if err != nil {
-		return err
-	}
+	all := d.recall(ctx, req)
 	old := ""
 	for _, hit := range all.GetHits() {
 		if hit.GetMemory().GetSupersededBy() == ID(q.Relevant[0]) {
@@ -338,41 +303,31 @@ func (d *demo) superseded(ctx context.Context) error {
 	for _, hit := range resp.GetHits() {
 		d.expect(hit.GetId() != old, "a superseded memory is left out")
 	}
-	return nil
 }
 
-func (d *demo) sensitive(ctx context.Context) error {
+func (d *demo) sensitive(ctx context.Context) {
 	d.heading("A sensitive memory")
 	d.say("A sensitive memory is never embedded, never linked and never sent to a model. The lexical leg still finds it by its words, " +
 		"and the score asks of the other legs nothing that they cannot know.")
 	const key = "zuzana-salary-talk"
-	resp, err := d.ask(ctx, request("salary talk 99999 shells"), key)
-	if err != nil {
-		return err
-	}
+	resp := d.ask(ctx, request("salary talk 99999 shells"), key)
 	hit := find(resp, key)
 	d.expect(hit.GetMemory().GetSensitive(), "%s is found, and is sensitive", key)
 	d.expect(from(hit, "lexical").GetRank() == 1 && from(hit, "dense") == nil && from(hit, "graph") == nil, "the lexical leg alone finds %s", key)
-	return nil
 }
 
-func (d *demo) trace(ctx context.Context) error {
+func (d *demo) trace(ctx context.Context) {
 	d.heading("Where the time goes")
 	d.say("These are the spans of one recall, from the caller through the gateway and the legs down to the SQL statements. No span " +
 		"has the text of a query or of a memory.")
-	q, err := d.query("q41")
-	if err != nil {
-		return err
-	}
+	q := d.query("q41")
 	spans, err := telemetry.Trace(ctx, d.recorder, "demo recall", func(ctx context.Context) ([]*triskelev1.Span, error) {
 		req := request(q.Text)
 		req.ReturnSpans = true
 		resp, err := d.Recalls.Recall(ctx, req)
 		return resp.GetSpans(), err
 	})
-	if err != nil {
-		return err
-	}
+	d.fail(err)
 	d.print("\n" + d.style.Good("> "+q.Text) + "\n" + d.style.Waterfall(spans))
 	for _, service := range []string{"fuser", "lexical", "dense", "graph", "store"} {
 		d.expect(slices.ContainsFunc(spans, func(s *triskelev1.Span) bool { return s.GetService() == service }), "the trace has a span of %s", service)
@@ -383,20 +338,13 @@ func (d *demo) trace(ctx context.Context) error {
 		d.expect(!slices.ContainsFunc(d.memories, func(m *triskelev1.Memory) bool { return strings.Contains(recorded, m.GetContent()) }),
 			"span %s does not have the text of a memory", span.GetName())
 	}
-	return nil
 }
 
-func (d *demo) slow(ctx context.Context) error {
+func (d *demo) slow(ctx context.Context) {
 	d.heading("A leg that is too slow")
-	q, err := d.query("q02")
-	if err != nil {
-		return err
-	}
+	q := d.query("q02")
 	req := request(q.Text)
-	healthy, err := d.Recalls.Recall(ctx, req)
-	if err != nil {
-		return err
-	}
+	healthy := d.recall(ctx, req)
 	budget := max(tight, 10*healthy.GetSpent().AsDuration())
 	lag := 2*budget + 100*time.Millisecond
 	d.say("The dense leg now takes %s longer, and the recall has a budget of %s. The answer comes in time. It says that the "+
@@ -404,33 +352,20 @@ func (d *demo) slow(ctx context.Context) error {
 	req.Budget = durationpb.New(budget)
 	d.lag.Store(int64(lag))
 	defer d.lag.Store(0)
-	resp, err := d.ask(ctx, req)
-	if err != nil {
-		return err
-	}
+	resp := d.ask(ctx, req)
 	d.expect(report(resp, "dense").GetState() == triskelev1.LegState_LEG_STATE_TIMED_OUT, "the slow dense leg is TIMED_OUT")
 	d.expect(resp.GetDegraded(), "an answer without the slow leg is marked as degraded")
 	d.expect(find(resp, q.Relevant[0]) != nil, "%s is found without the dense leg", q.Relevant[0])
 	d.expect(resp.GetSpent().AsDuration() < lag, "the answer does not wait for the slow leg")
-	return nil
 }
 
-func (d *demo) dead(ctx context.Context) error {
+func (d *demo) dead(ctx context.Context) {
 	d.heading("A leg that is dead")
 	d.say("The graph leg is killed, as in a crash. It contributes nothing, and the other two legs carry on.")
-	if err := d.system.Kill("graph"); err != nil {
-		return err
-	}
-	q, err := d.query("q07")
-	if err != nil {
-		return err
-	}
-	resp, err := d.ask(ctx, request(q.Text))
-	if err != nil {
-		return err
-	}
+	d.fail(d.system.Kill("graph"))
+	q := d.query("q07")
+	resp := d.ask(ctx, request(q.Text))
 	d.expect(report(resp, "graph").GetState() == triskelev1.LegState_LEG_STATE_FAILED, "the dead graph leg is FAILED")
 	d.expect(resp.GetDegraded(), "an answer without the dead leg is marked as degraded")
 	d.expect(find(resp, q.Relevant[0]) != nil, "%s is found without the graph leg", q.Relevant[0])
-	return nil
 }

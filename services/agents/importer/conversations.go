@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -20,6 +19,7 @@ import (
 type Conversations struct {
 	format    transcript.Format
 	namespace string
+	root      fs.FS
 	files     []conversationFile
 	total     int64 // of the files, in bytes
 	close     func() error
@@ -29,7 +29,6 @@ type Conversations struct {
 type conversationFile struct {
 	name string
 	size int64
-	open func() (io.ReadCloser, error)
 }
 
 var _ Source = (*Conversations)(nil)
@@ -49,16 +48,17 @@ func OpenConversations(format transcript.Format, location, namespace string) (*C
 	}
 	switch {
 	case info.IsDir():
-		err = c.walk(os.DirFS(location))
+		c.root = os.DirFS(location)
+		err = c.walk()
 	case strings.EqualFold(filepath.Ext(location), ".zip"):
 		archive, failed := zip.OpenReader(location)
 		if failed != nil {
 			return nil, failed
 		}
-		c.close = archive.Close
-		err = c.walk(archive)
+		c.root, c.close = archive, archive.Close
+		err = c.walk()
 	default:
-		c.files = []conversationFile{{filepath.Base(location), info.Size(), func() (io.ReadCloser, error) { return os.Open(location) }}}
+		c.root, c.files = os.DirFS(filepath.Dir(location)), []conversationFile{{filepath.Base(location), info.Size()}}
 	}
 	if err == nil && len(c.files) == 0 {
 		err = fmt.Errorf("%s has no file called %s", location, strings.Join(names[format], " or "))
@@ -80,8 +80,8 @@ func (c *Conversations) Close() error { return c.close() }
 func (c *Conversations) Total() int64 { return c.total }
 
 // walk adds the files of the format, by path.
-func (c *Conversations) walk(root fs.FS) error {
-	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+func (c *Conversations) walk() error {
+	return fs.WalkDir(c.root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -91,7 +91,7 @@ func (c *Conversations) walk(root fs.FS) error {
 				if err != nil {
 					return err
 				}
-				c.files = append(c.files, conversationFile{name, info.Size(), func() (io.ReadCloser, error) { return root.Open(name) }})
+				c.files = append(c.files, conversationFile{name, info.Size()})
 				return nil
 			}
 		}
@@ -113,7 +113,7 @@ func (c *Conversations) Read(_ context.Context, take func(Item) error) error {
 }
 
 func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take func(Item) error) error {
-	in, err := f.open()
+	in, err := c.root.Open(f.name)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,7 @@ package importer
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -86,12 +84,7 @@ func (j *Journal) append(e entry) error {
 func (j *Journal) Reset() error { return j.file.Truncate(0) }
 
 // finish removes the journal of a complete import.
-func (j *Journal) finish() error {
-	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func (j *Journal) finish() error { return os.RemoveAll(j.path) }
 
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }

@@ -56,7 +56,7 @@ func Run(ctx context.Context, memories triskelev1.MemoryServiceClient, source So
 	if options.Tell == nil {
 		options.Tell = func(string) {}
 	}
-	r := &run{Options: options, store: store{memories, options.DryRun, options.Strict, options.Timeout}, source: source, report: newReport()}
+	r := &run{Options: options, memories: memories, source: source, report: newReport()}
 	r.report.DryRun = options.DryRun
 	err := r.run(ctx)
 	if errors.Is(err, errChanged) || errors.Is(err, errGone) {
@@ -75,9 +75,9 @@ func Run(ctx context.Context, memories triskelev1.MemoryServiceClient, source So
 
 type run struct {
 	Options
-	store  store
-	source Source
-	report *Report
+	memories triskelev1.MemoryServiceClient
+	source   Source
+	report   *Report
 }
 
 // resume returns the journal's position, and takes over the report of the interrupted run. It returns errGone if a namespace of
@@ -91,7 +91,7 @@ func (r *run) resume(ctx context.Context) (Position, error) {
 		return Position{}, err
 	}
 	for namespace, since := range report.Namespaces {
-		now, err := r.store.since(ctx, namespace)
+		now, err := r.since(ctx, namespace)
 		if err != nil {
 			return Position{}, err
 		}
@@ -114,7 +114,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	if mirror, ok := r.source.(Mirror); ok {
 		namespace, filter := mirror.Imported()
-		if err := mirror.Begin(r.store.list(ctx, namespace, filter)); err != nil {
+		if err := mirror.Begin(r.list(ctx, namespace, filter)); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (r *run) run(ctx context.Context) error {
 		readErr = r.read(ctx, from, func(b *batch) bool {
 			go func() {
 				defer close(b.settled)
-				b.err = r.store.put(ctx, b)
+				b.err = r.put(ctx, b)
 			}()
 			if r.Strict {
 				<-b.settled // nothing after a problem may be stored
@@ -168,7 +168,7 @@ func (r *run) acknowledge(ctx context.Context, b *batch) error {
 		}
 		var err error
 		if r.Journal != nil {
-			if since[namespace], err = r.store.since(ctx, namespace); err != nil {
+			if since[namespace], err = r.since(ctx, namespace); err != nil {
 				return err
 			}
 		}

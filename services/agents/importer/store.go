@@ -29,26 +29,18 @@ var contents = []string{
 // pageSize is how many memories a listing returns at a time.
 const pageSize = 1000
 
-// store writes batches to the memory service.
-type store struct {
-	memories triskelev1.MemoryServiceClient
-	dryRun   bool
-	strict   bool          // store nothing after the first memory that is skipped
-	timeout  time.Duration // of storing a batch; 0 is none
-}
-
 // put stores a batch, and then forgets what the source no longer has.
-func (s store) put(ctx context.Context, b *batch) error {
-	if err := s.write(ctx, b); err != nil {
+func (r *run) put(ctx context.Context, b *batch) error {
+	if err := r.write(ctx, b); err != nil {
 		return err
 	}
-	return s.forget(ctx, b)
+	return r.forget(ctx, b)
 }
 
 // write stores the memories of a batch. It updates memories of positions that were imported before, if they differ. It skips
 // memories that the server refuses.
-func (s store) write(ctx context.Context, b *batch) error {
-	held, err := s.held(ctx, b)
+func (r *run) write(ctx context.Context, b *batch) error {
+	held, err := r.held(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -57,12 +49,12 @@ func (s store) write(ctx context.Context, b *batch) error {
 		stored, ok := held[item.Memory.GetId()]
 		if !ok {
 			items = append(items, item)
-		} else if err := s.replace(ctx, b, item, stored); err != nil {
+		} else if err := r.replace(ctx, b, item, stored); err != nil {
 			return err
 		}
 	}
 	for len(items) > 0 {
-		err := s.send(ctx, b, items)
+		err := r.send(ctx, b, items)
 		if err == nil {
 			return nil
 		}
@@ -70,7 +62,7 @@ func (s store) write(ctx context.Context, b *batch) error {
 		if !ok || at >= len(items) {
 			return err
 		}
-		if err := s.send(ctx, b, items[:at]); err != nil {
+		if err := r.send(ctx, b, items[:at]); err != nil {
 			return err
 		}
 		why := "refused"
@@ -78,7 +70,7 @@ func (s store) write(ctx context.Context, b *batch) error {
 			why = "conflict"
 		}
 		b.skip(Problem{items[at].Position, true, why, reason})
-		if s.strict {
+		if r.Strict {
 			return nil
 		}
 		items = items[at+1:]
@@ -87,8 +79,8 @@ func (s store) write(ctx context.Context, b *batch) error {
 }
 
 // since returns the time at which a namespace was created, or the zero time if it does not exist.
-func (s store) since(ctx context.Context, namespace string) (time.Time, error) {
-	resp, err := s.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+func (r *run) since(ctx context.Context, namespace string) (time.Time, error) {
+	resp, err := r.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
 	if status.Code(err) == codes.NotFound {
 		return time.Time{}, nil
 	}
@@ -96,20 +88,20 @@ func (s store) since(ctx context.Context, namespace string) (time.Time, error) {
 }
 
 // send stores memories in one transaction.
-func (s store) send(ctx context.Context, b *batch, items []Item) error {
+func (r *run) send(ctx context.Context, b *batch, items []Item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	req := &triskelev1.ImportRequest{DryRun: s.dryRun, Memories: make([]*triskelev1.Memory, len(items))}
+	req := &triskelev1.ImportRequest{DryRun: r.DryRun, Memories: make([]*triskelev1.Memory, len(items))}
 	for i, item := range items {
 		req.Memories[i] = item.Memory
 	}
-	if s.timeout > 0 { // the client bounds all calls but streams
-		limited, cancel := context.WithTimeout(ctx, s.timeout)
+	if r.Timeout > 0 { // the client bounds all calls but streams
+		limited, cancel := context.WithTimeout(ctx, r.Timeout)
 		defer cancel()
 		ctx = limited
 	}
-	stream, err := s.memories.Import(ctx)
+	stream, err := r.memories.Import(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,7 +116,7 @@ func (s store) send(ctx context.Context, b *batch, items []Item) error {
 }
 
 // held returns the stored memories, by id, of positions that were imported before.
-func (s store) held(ctx context.Context, b *batch) (map[string]*triskelev1.Memory, error) {
+func (r *run) held(ctx context.Context, b *batch) (map[string]*triskelev1.Memory, error) {
 	ids := map[string][]string{}
 	for _, item := range b.items {
 		if item.Replaces {
@@ -133,7 +125,7 @@ func (s store) held(ctx context.Context, b *batch) (map[string]*triskelev1.Memor
 	}
 	held := map[string]*triskelev1.Memory{}
 	for namespace, of := range ids {
-		resp, err := s.memories.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: of})
+		resp, err := r.memories.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: of})
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +138,7 @@ func (s store) held(ctx context.Context, b *batch) (map[string]*triskelev1.Memor
 
 // replace updates a stored memory from its position. It can make the memory sensitive, but not the reverse. A person may have
 // marked it as sensitive after the import, and a text cannot be taken back from a model that has read it.
-func (s store) replace(ctx context.Context, b *batch, item Item, stored *triskelev1.Memory) error {
+func (r *run) replace(ctx context.Context, b *batch, item Item, stored *triskelev1.Memory) error {
 	m := item.Memory
 	mask := &fieldmaskpb.FieldMask{Paths: contents}
 	switch {
@@ -165,11 +157,11 @@ func (s store) replace(ctx context.Context, b *batch, item Item, stored *triskel
 	case same:
 		b.Unchanged++
 		return nil
-	case s.dryRun:
+	case r.DryRun:
 		b.Updated++
 		return nil
 	}
-	if _, err := s.memories.Update(ctx, &triskelev1.UpdateRequest{Namespace: m.GetNamespace(), Id: m.GetId(), Memory: m, UpdateMask: mask}); err != nil {
+	if _, err := r.memories.Update(ctx, &triskelev1.UpdateRequest{Namespace: m.GetNamespace(), Id: m.GetId(), Memory: m, UpdateMask: mask}); err != nil {
 		return err
 	}
 	b.Updated++
@@ -177,13 +169,13 @@ func (s store) replace(ctx context.Context, b *batch, item Item, stored *triskel
 }
 
 // forget forgets what the source no longer has.
-func (s store) forget(ctx context.Context, b *batch) error {
+func (r *run) forget(ctx context.Context, b *batch) error {
 	for _, req := range b.forget {
-		if s.dryRun {
+		if r.DryRun {
 			b.Forgotten += int64(len(req.GetIds()))
 			continue
 		}
-		resp, err := s.memories.Forget(ctx, req)
+		resp, err := r.memories.Forget(ctx, req)
 		if err != nil {
 			return err
 		}
@@ -193,8 +185,8 @@ func (s store) forget(ctx context.Context, b *batch) error {
 }
 
 // list returns the memories that a filter selects, page by page.
-func (s store) list(ctx context.Context, namespace string, filter *triskelev1.Filter) iter.Seq2[*triskelev1.Memory, error] {
-	c := client.Client{Memories: s.memories}
+func (r *run) list(ctx context.Context, namespace string, filter *triskelev1.Filter) iter.Seq2[*triskelev1.Memory, error] {
+	c := client.Client{Memories: r.memories}
 	return c.List(ctx, &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: proto.Int32(pageSize)})
 }
 
