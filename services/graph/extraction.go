@@ -78,7 +78,11 @@ func (s *searcher) SetExtraction(ctx context.Context, on bool) error {
 	if on {
 		set = dialects{"SELECT graph.set_extraction(true)", "INSERT INTO indexes (name, sensitive) VALUES ('" + ExtractionQueue + "', 0) ON CONFLICT DO NOTHING"}
 	}
-	return s.engine.update(ctx, func(t tables) error { return ask(ctx, t, postgres.AllNamespaces, set, nil) })
+	return s.engine.update(ctx, func(t tables) error {
+		b := &batch{namespace: postgres.AllNamespaces}
+		b.exec(set)
+		return t.send(ctx, b)
+	})
 }
 
 // Extraction implements Extractions.
