@@ -14,6 +14,7 @@ package curator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,9 +86,7 @@ var _ queue.Indexer = (*Curator)(nil)
 
 // New checks the configuration. It sends nothing. The curator finds older memories through a gateway's recalls.
 func New(config Config, store Store, recalls triskelev1.RecallServiceClient, tel *telemetry.Service, log *slog.Logger) (*Curator, error) {
-	if config.MaxInput == 0 {
-		config.MaxInput = 16 << 10
-	}
+	config.MaxInput = cmp.Or(config.MaxInput, 16<<10)
 	model, err := chat.New(chat.Config{
 		For: "the curator", URL: config.URL, Model: config.Model, Key: config.Key, KeyFile: config.KeyFile, PerMinute: config.PerMinute, Timeout: config.Timeout,
 	})

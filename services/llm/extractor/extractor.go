@@ -62,14 +62,7 @@ var _ queue.Indexer = (*Extractor)(nil)
 
 // New checks the configuration and fills in its defaults. It sends nothing.
 func New(config Config, store graph.Extractions, tel *telemetry.Service, log *slog.Logger) (*Extractor, error) {
-	for _, d := range []struct {
-		value *int
-		or    int
-	}{{&config.Batch, 8}, {&config.TokensPerHour, 200_000}, {&config.MaxInput, 16 << 10}} {
-		if *d.value == 0 {
-			*d.value = d.or
-		}
-	}
+	config.Batch, config.TokensPerHour, config.MaxInput = cmp.Or(config.Batch, 8), cmp.Or(config.TokensPerHour, 200_000), cmp.Or(config.MaxInput, 16<<10)
 	model, err := chat.New(chat.Config{
 		For: "the extractor", URL: config.URL, Model: config.Model, Key: config.Key, KeyFile: config.KeyFile, PerMinute: config.PerMinute, Timeout: config.Timeout,
 	})

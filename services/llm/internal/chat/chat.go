@@ -9,6 +9,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,12 +85,7 @@ type Model struct {
 
 // New checks the configuration. It sends nothing.
 func New(config Config) (*Model, error) {
-	if config.PerMinute == 0 {
-		config.PerMinute = defaultPerMinute
-	}
-	if config.Timeout == 0 {
-		config.Timeout = defaultTimeout
-	}
+	config.PerMinute, config.Timeout = cmp.Or(config.PerMinute, defaultPerMinute), cmp.Or(config.Timeout, defaultTimeout)
 	key := config.Key
 	if config.KeyFile != "" {
 		text, err := os.ReadFile(config.KeyFile)
@@ -139,21 +135,12 @@ type message struct {
 	Refusal string `json:"refusal,omitempty"` // instead of content
 }
 
-// request is the body of a chat completion. The pointers are options that some servers do not support.
+// request is the body of a chat completion. Some servers do not support the options that may be left out.
 type request struct {
-	Model          string          `json:"model"`
-	Messages       []message       `json:"messages"`
-	Temperature    *float64        `json:"temperature,omitempty"`
-	ResponseFormat *responseFormat `json:"response_format,omitempty"`
-}
-
-type responseFormat struct {
-	Type       string `json:"type"`
-	JSONSchema struct {
-		Name   string         `json:"name"`
-		Strict bool           `json:"strict"`
-		Schema map[string]any `json:"schema"`
-	} `json:"json_schema"`
+	Model          string         `json:"model"`
+	Messages       []message      `json:"messages"`
+	Temperature    *float64       `json:"temperature,omitempty"`
+	ResponseFormat map[string]any `json:"response_format,omitempty"`
 }
 
 // Question has instructions, data, and the JSON schema of the answer for servers that support schemas.
@@ -175,10 +162,7 @@ func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
 	req := plain
 	if !m.plain.Load() {
 		req.Temperature = new(float64)
-		req.ResponseFormat = &responseFormat{Type: "json_schema"}
-		req.ResponseFormat.JSONSchema.Name = q.Name
-		req.ResponseFormat.JSONSchema.Strict = true
-		req.ResponseFormat.JSONSchema.Schema = q.Schema
+		req.ResponseFormat = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": q.Name, "strict": true, "schema": q.Schema}}
 	}
 	said, err := m.complete(ctx, req)
 	if errors.Is(err, errRefused) && !m.plain.Load() {
