@@ -5,8 +5,17 @@ import "math"
 // rows and columns are the size of a tile: the part of a product that registers hold while it is computed.
 const rows, columns = 6, 16
 
-// plainTile computes a tile of a product, c = bias + a*b, as tile does on processors without the instructions of the assembly.
-// Rows of a and c are lda and ldc apart. b is a panel: for each component of a's rows the 16 numbers of b's columns.
+// The innermost loops are assembly on processors that have its instructions (kernel_amd64.go).
+var (
+	// tile computes a tile of a product, c = bias + a*b. Rows of a and c are lda and ldc apart. b is a panel: for each component of
+	// a's rows the 16 numbers of b's columns. There are a multiple of 4 of these components.
+	tile = plainTile
+	// exponentials replaces each x by exp(x - maximum), at least exp(-80), and returns the sum. The length is a multiple of 8.
+	exponentials = plainExponentials
+	// gelu replaces each x by x/2 (1 + erf(x/sqrt(2))). The length is a multiple of 8.
+	gelu = plainGELU
+)
+
 func plainTile(c, a, b, bias []float32, lda, ldc int) {
 	k := len(b) / columns
 	for r := range rows {
@@ -34,8 +43,6 @@ var expConstants = [...]float32{
 	0.00138145, 0.00836878, 0.04166839, 0.1666652, 0.49999994, 1,
 }
 
-// plainExponentials is exponentials: it replaces each x by exp(x - maximum), at least exp(-80), and returns the sum. The length is
-// a multiple of 8.
 func plainExponentials(x []float32) (sum float32) {
 	most := x[0]
 	for _, v := range x {
@@ -63,7 +70,6 @@ var geluConstants = [...]float32{
 	-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02,
 }
 
-// plainGELU is gelu: it replaces each x by x/2 (1 + erf(x/sqrt(2))). The length is a multiple of 8.
 func plainGELU(x []float32) {
 	c := &geluConstants
 	for i, v := range x {

@@ -2,32 +2,17 @@ package transformer
 
 import "golang.org/x/sys/cpu"
 
-// hasAVX2 reports whether the processor has the instructions of the assembly.
-var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
-
-func tile(c, a, b, bias []float32, lda, ldc int) {
-	if !hasAVX2 {
-		plainTile(c, a, b, bias, lda, ldc)
+func init() {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		return
 	}
-	k := len(b) / columns
-	_, _, _ = c[(rows-1)*ldc+columns-1], a[(rows-1)*lda+k-1], bias[columns-1]
-	tileAVX2(&c[0], &a[0], &b[0], &bias[0], k, lda, ldc)
-}
-
-func exponentials(x []float32) (sum float32) {
-	if !hasAVX2 {
-		return plainExponentials(x)
+	tile = func(c, a, b, bias []float32, lda, ldc int) {
+		k := len(b) / columns
+		_, _, _ = c[(rows-1)*ldc+columns-1], a[(rows-1)*lda+k-1], bias[columns-1]
+		tileAVX2(&c[0], &a[0], &b[0], &bias[0], k, lda, ldc)
 	}
-	return expAVX2(&x[0], len(x), &expConstants[0])
-}
-
-func gelu(x []float32) {
-	if !hasAVX2 {
-		plainGELU(x)
-		return
-	}
-	geluAVX2(&x[0], len(x), &geluConstants[0])
+	exponentials = func(x []float32) (sum float32) { return expAVX2(&x[0], len(x), &expConstants[0]) }
+	gelu = func(x []float32) { geluAVX2(&x[0], len(x), &geluConstants[0]) }
 }
 
 // tileAVX2 needs k to be a multiple of 4.
