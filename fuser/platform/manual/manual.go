@@ -70,6 +70,7 @@ type page struct {
 	Root     section
 	Commands []section // All without the program
 	Common   []group   // that several commands have, word for word, each once
+	headings map[string]string
 }
 
 // section is a command, or the program itself.
@@ -85,7 +86,7 @@ type group struct {
 }
 
 func newPage(p Program, model *kong.Application, of int) *page {
-	out := &page{Program: p, Of: of}
+	out := &page{Program: p, Of: of, headings: map[string]string{}}
 	var walk func(*kong.Node, string)
 	walk = func(node *kong.Node, at string) {
 		out.All = append(out.All, section{node, at})
@@ -95,12 +96,17 @@ func newPage(p Program, model *kong.Application, of int) *page {
 	}
 	walk(model.Node, "")
 	out.Root, out.Commands = out.All[0], out.All[1:]
-	count := map[string]int{}
+	texts, titles := map[string]int{}, map[string]int{}
 	for _, s := range out.All {
 		for _, g := range groups(s) {
 			text := g.text()
-			if count[text]++; count[text] == 2 && g.Title != "" {
-				out.Common = append(out.Common, g)
+			if texts[text]++; texts[text] != 2 || g.Title == "" {
+				continue
+			}
+			out.Common = append(out.Common, g)
+			out.headings[text] = "Flags of several commands of " + p.Name + ": " + g.Title
+			if titles[g.Title]++; titles[g.Title] > 1 {
+				out.headings[text] += fmt.Sprintf(" (%d)", titles[g.Title])
 			}
 		}
 	}
@@ -129,28 +135,8 @@ var functions = template.FuncMap{
 	"zshArgument": zshArgument, "zshCommands": zshCommands, "zshFlag": zshFlag,
 }
 
-// Shares reports whether several commands have a group.
-func (p *page) Shares(g group) bool {
-	return slices.ContainsFunc(p.Common, func(other group) bool { return other.text() == g.text() })
-}
-
-// Heading is the heading of a shared group. Groups after the first of one title have a number.
-func (p *page) Heading(g group) string {
-	heading := "Flags of several commands of " + p.Name + ": " + g.Title
-	n := 0
-	for _, other := range p.Common {
-		if other.Title == g.Title {
-			n++
-		}
-		if other.text() == g.text() {
-			break
-		}
-	}
-	if n > 1 {
-		heading += fmt.Sprintf(" (%d)", n)
-	}
-	return heading
-}
+// Heading is the heading under which a group is explained that several commands have, else empty.
+func (p *page) Heading(g group) string { return p.headings[g.text()] }
 
 // Command is a section's path without the program's name.
 func (s section) Command() string { return strings.TrimPrefix(s.At, " ") }

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/triskele/triskele/fuser/gateway"
@@ -39,10 +38,8 @@ func (c *budgetCmd) Validate() error {
 	if len(c.Budgets) == 0 {
 		return errors.New("--budgets needs at least one")
 	}
-	for _, b := range c.Budgets {
-		if b <= 0 {
-			return errors.New("--budgets must be more than 0")
-		}
+	if slices.Min(c.Budgets) <= 0 {
+		return errors.New("--budgets must be more than 0")
 	}
 	return nil
 }
@@ -89,10 +86,7 @@ func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
 
 // read fetches the traces and names their source.
 func (c *budgetCmd) read(ctx context.Context, env *Env) (_ []otlp.Trace, source string, err error) {
-	q := traces.Query{Service: c.Service, From: env.Now().Add(-c.Last), To: env.Now(), Limit: c.Limit, Header: http.Header{}}
-	for name, value := range c.Header {
-		q.Header.Set(strings.TrimSpace(name), value)
-	}
+	q := traces.Query{Service: c.Service, From: env.Now().Add(-c.Last), To: env.Now(), Limit: c.Limit, Header: c.Header}
 	switch {
 	case c.OTLP != "":
 		in, err := env.open(c.OTLP)

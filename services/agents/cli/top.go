@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -122,10 +120,7 @@ func (s screen) View() tea.View {
 func (c *topCmd) look(ctx context.Context, now func() time.Time) (render.Top, error) {
 	ctx, cancel := context.WithTimeout(ctx, frameTime)
 	defer cancel()
-	q := traces.Query{Header: http.Header{}}
-	for name, value := range c.Header {
-		q.Header.Set(strings.TrimSpace(name), value)
-	}
+	q := traces.Query{Header: c.Header}
 	gateway := c.Admin[0]
 	top := render.Top{Source: gateway, At: now()}
 	if err := decode(ctx, q, gateway, "api/live", nil, &top.Live); err != nil {

@@ -147,6 +147,21 @@ func long() *triskelev1.RecallResponse {
 	return resp
 }
 
+// TestTitleIsBoldWhereItStands: a part of a text from far below its title has nothing of the title's.
+func TestTitleIsBoldWhereItStands(t *testing.T) {
+	resp := long()
+	m := resp.GetHits()[0].GetMemory()
+	m.Title = "Minutes of the harbour board."
+	style := render.Style{Colour: true}
+	if text := style.Recall(resp, render.RecallOptions{}); strings.Contains(text, "\x1b[1m…") {
+		t.Errorf("what is shown begins in bold: %q", text)
+	}
+	resp.GetHits()[0].Matches = nil
+	if text := style.Recall(resp, render.RecallOptions{}); !strings.Contains(text, style.Bold(m.GetTitle())) {
+		t.Errorf("the title is not bold: %q", text)
+	}
+}
+
 func TestSnippets(t *testing.T) {
 	for name, style := range map[string]render.Style{"narrow": {Width: 50}, "wide": {Width: 120}, "colours": {Colour: true}} {
 		golden(t, "snippets-"+name+".golden", style.Recall(long(), render.RecallOptions{}))

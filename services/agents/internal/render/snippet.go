@@ -24,8 +24,11 @@ func (s Style) snippet(hit *triskelev1.Hit, width, lines int) []string {
 	content, matches := marked(m.GetContent(), hit.GetMatches().GetContent())
 	title, titleMatches := marked(m.GetTitle(), hit.GetMatches().GetTitle())
 	if title == "" || strings.HasPrefix(content, title) {
-		content = s.window(content, &matches, width*lines)
-		return s.highlight(content, span{0, len(title)}, matches, width, lines)
+		shown := s.window(content, &matches, width*lines)
+		if shown != content {
+			title = "" // it stands before what is shown
+		}
+		return s.highlight(shown, span{0, len(title)}, matches, width, lines)
 	}
 	head := title + ": "
 	content = s.window(content, &matches, width*lines-columns(head))

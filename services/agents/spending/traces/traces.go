@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,8 +29,8 @@ const (
 type Query struct {
 	Service  string // the gateway's name in the traces
 	From, To time.Time
-	Limit    int         // traces at most
-	Header   http.Header // of each request, such as a tenant or a token
+	Limit    int               // traces at most
+	Header   map[string]string // of each request, such as a tenant or a token
 }
 
 // collection groups spans by trace.
@@ -121,8 +122,8 @@ func (q Query) Get(ctx context.Context, base, path string, values url.Values) (i
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range q.Header {
-		req.Header[name] = values
+	for name, value := range q.Header {
+		req.Header.Set(strings.TrimSpace(name), value)
 	}
 	req.Header.Set("Accept", "application/json")
 	client := http.Client{CheckRedirect: func(to *http.Request, _ []*http.Request) error {

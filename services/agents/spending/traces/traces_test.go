@@ -15,7 +15,7 @@ import (
 )
 
 var query = traces.Query{
-	Service: "fuser", From: time.Unix(1_700_000_000, 0), To: time.Unix(1_700_003_600, 0), Limit: 7, Header: http.Header{"X-Scope-Orgid": {"team"}},
+	Service: "fuser", From: time.Unix(1_700_000_000, 0), To: time.Unix(1_700_003_600, 0), Limit: 7, Header: map[string]string{"X-Scope-OrgID": "team"},
 }
 
 // serve answers paths with texts and checks what comes with every request.
