@@ -65,7 +65,7 @@ func (c *exportCmd) export(ctx context.Context, env *Env, s *session, out io.Wri
 		if _, err := buffered.Write(line); err != nil {
 			return n, err
 		}
-		_, _ = bar.Write(line)
+		bar.moved(len(line))
 		n++
 		bar.stored(n)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -15,8 +14,7 @@ import (
 // reportEvery is the interval of progress lines without a bar.
 const reportEvery = 5 * time.Second
 
-// progress reports a transfer on standard error: a bar on a terminal, else a line now and then. It counts the
-// bytes written to it.
+// progress reports a transfer on standard error: a bar on a terminal, else a line now and then.
 type progress struct {
 	env  *Env
 	bar  *progressbar.ProgressBar // nil if there is no terminal
@@ -57,14 +55,11 @@ func (p *progress) counted(begun time.Time, done, total int64) {
 	p.tell(text)
 }
 
-var _ io.Writer = (*progress)(nil)
-
-// Write implements io.Writer.
-func (p *progress) Write(data []byte) (int, error) {
+// moved adds to the transfer's position.
+func (p *progress) moved(bytes int) {
 	if p.bar != nil {
-		_ = p.bar.Add(len(data)) // drawing errors do not stop the transfer
+		_ = p.bar.Add(bytes) // drawing errors do not stop the transfer
 	}
-	return len(data), nil
 }
 
 // reached sets the transfer's position.
