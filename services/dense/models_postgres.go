@@ -332,7 +332,7 @@ func (p postgresModels) countLacking(ctx context.Context, model int64, namespace
 }
 
 func (p postgresModels) lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error) {
-	rows, err := p.pool.Query(ctx, `SELECT `+postgres.RecordColumns+` `+lackingPostgres+` AND m.namespace = $2 AND m.id > $3 ORDER BY m.id LIMIT $4`,
+	rows, err := p.pool.Query(ctx, `SELECT `+record.Columns+` `+lackingPostgres+` AND m.namespace = $2 AND m.id > $3 ORDER BY m.id LIMIT $4`,
 		model, namespace, after, n)
 	if err != nil {
 		return nil, err

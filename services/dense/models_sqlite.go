@@ -240,7 +240,7 @@ func (s sqliteModels) countLacking(ctx context.Context, model int64, namespace s
 }
 
 func (s sqliteModels) lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error) {
-	rows, err := s.db.Read.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` `+lackingSQLite+` AND m.namespace = ?2 AND m.id > ?3 ORDER BY m.id LIMIT ?4`,
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT `+record.Columns+` `+lackingSQLite+` AND m.namespace = ?2 AND m.id > ?3 ORDER BY m.id LIMIT ?4`,
 		model, namespace, after[:], n)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Postgres searches the vectors of dense.vectors in memory, and in the database while a namespace is not in memory.
@@ -46,10 +47,10 @@ func NewPostgres(ctx context.Context, pool *pgxpool.Pool, images *replica.Set, s
 }
 
 // Prepare implements memory.Derived.
-func (p *Postgres) Prepare(ctx context.Context, records []record.Record) (func(context.Context, postgres.WriteTx, map[record.Key]bool) error, error) {
+func (p *Postgres) Prepare(ctx context.Context, records []record.Record) (sqldb.Putter, error) {
 	embeddings, err := p.prepare(ctx, records)
-	return func(ctx context.Context, tx postgres.WriteTx, stored map[record.Key]bool) error {
-		return postgresModels{p.pool}.putIn(ctx, tx.Tx, tx.Changes, p.model, embeddings(stored), Active)
+	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
+		return postgresModels{p.pool}.putIn(ctx, tx.Postgres.Tx, tx.Postgres.Changes, p.model, embeddings(stored), Active)
 	}, err
 }
 

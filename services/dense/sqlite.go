@@ -12,6 +12,7 @@ import (
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
@@ -37,10 +38,10 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, images *replica.Set, embedder
 }
 
 // Prepare implements memory.Derived.
-func (s *SQLite) Prepare(ctx context.Context, records []record.Record) (func(context.Context, *sql.Tx, map[record.Key]bool) error, error) {
+func (s *SQLite) Prepare(ctx context.Context, records []record.Record) (sqldb.Putter, error) {
 	embeddings, err := s.prepare(ctx, records)
-	return func(ctx context.Context, tx *sql.Tx, stored map[record.Key]bool) error {
-		return sqliteModels{s.db}.putIn(ctx, tx, s.model, embeddings(stored), Active)
+	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
+		return sqliteModels{s.db}.putIn(ctx, tx.SQLite, s.model, embeddings(stored), Active)
 	}, err
 }
 

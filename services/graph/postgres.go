@@ -17,6 +17,7 @@ import (
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // maxIndexAttempts bounds the attempts after conflicts between transactions.
@@ -44,10 +45,10 @@ func NewPostgres(pool *pgxpool.Pool, images *replica.Set, q queue.Store, cfg Con
 }
 
 // Prepare implements memory.Derived.
-func (p *Postgres) Prepare(_ context.Context, records []record.Record) (func(context.Context, postgres.WriteTx, map[record.Key]bool) error, error) {
+func (p *Postgres) Prepare(_ context.Context, records []record.Record) (sqldb.Putter, error) {
 	put := p.prepare(records)
-	return func(ctx context.Context, tx postgres.WriteTx, stored map[record.Key]bool) error {
-		return put(ctx, &postgresTables{db: tx.Tx, changes: tx.Changes}, stored)
+	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
+		return put(ctx, &postgresTables{db: tx.Postgres, changes: tx.Postgres.Changes}, stored)
 	}, nil
 }
 

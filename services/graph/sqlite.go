@@ -16,6 +16,7 @@ import (
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
@@ -41,10 +42,10 @@ func NewSQLite(db *sqlite.DB, images *replica.Set, q queue.Store, cfg Config) *S
 }
 
 // Prepare implements memory.Derived.
-func (s *SQLite) Prepare(_ context.Context, records []record.Record) (func(context.Context, *sql.Tx, map[record.Key]bool) error, error) {
+func (s *SQLite) Prepare(_ context.Context, records []record.Record) (sqldb.Putter, error) {
 	put := s.prepare(records)
-	return func(ctx context.Context, tx *sql.Tx, stored map[record.Key]bool) error {
-		return put(ctx, sqliteTables{tx}, stored)
+	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
+		return put(ctx, sqliteTables{tx.SQLite}, stored)
 	}, nil
 }
 

@@ -21,12 +21,7 @@ func TestInTheTransactionThatStores(t *testing.T) {
 		config := graph.DefaultConfig()
 		config.Embedder = embed.NewHashed()
 		s := openWith(f, config)
-		switch s := s.(type) {
-		case *graph.Postgres:
-			f.Memory.(*memory.Postgres).Derive("graph", s)
-		case *graph.SQLite:
-			f.Memory.(*memory.SQLite).Derive("graph", s)
-		}
+		f.Memory.(*memory.Database).Derive("graph", s.(memory.Derived))
 		var ids []uuid.UUID
 		var all []record.Record
 		for range 3 { // batches: later ones mention concepts of earlier ones

@@ -25,8 +25,8 @@ import (
 )
 
 var (
-	_ memory.PostgresIndex = (*lexical.PostgresIndex)(nil)
-	_ memory.SQLiteIndex   = (*lexical.SQLiteIndex)(nil)
+	_ memory.Index = (*lexical.PostgresIndex)(nil)
+	_ memory.Index = (*lexical.SQLiteIndex)(nil)
 )
 
 func searcher(t testing.TB, f *storetest.Fixture) lexical.Leg {

@@ -4,23 +4,22 @@ import (
 	"context"
 	"strings"
 
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/sqlite"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // maxMatches bounds the matches in one field.
 const maxMatches = 64
 
 // Matches returns the places of a query's words in each record of a namespace.
-func (*PostgresIndex) Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error) {
-	settings, err := readSettings(ctx, db, namespace)
+func (*PostgresIndex) Matches(ctx context.Context, db sqldb.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
+	settings, err := readSettings(ctx, db.Postgres, namespace)
 	return settings.matches(query, records), err
 }
 
 // Matches returns the places of a query's words in each record of a namespace.
-func (*SQLiteIndex) Matches(ctx context.Context, db *sqlite.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
-	settings, err := settingsOf(ctx, db.Read, namespace)
+func (*SQLiteIndex) Matches(ctx context.Context, db sqldb.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
+	settings, err := settingsOf(ctx, db.SQLite, namespace)
 	return settings.matches(query, records), err
 }
 

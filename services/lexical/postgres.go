@@ -15,6 +15,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // settingsLock is the key of an advisory lock. Transactions that write a namespace's index share it. A transaction that
@@ -26,10 +27,10 @@ type PostgresIndex struct{ splitter }
 
 // Prepare splits records into words. put adds or replaces documents of records, these or others. A document whose words have not
 // changed is not written.
-func (p *PostgresIndex) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, pgx.Tx, []record.Record) error) {
+func (p *PostgresIndex) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, sqldb.Tx, []record.Record) error) {
 	ready := p.split(ctx, records, true)
-	return func(ctx context.Context, tx pgx.Tx, records []record.Record) error {
-		return putPostgres(ctx, tx, records, ready)
+	return func(ctx context.Context, tx sqldb.Tx, records []record.Record) error {
+		return putPostgres(ctx, tx.Postgres, records, ready)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 )
 
@@ -50,7 +51,7 @@ func (p *Postgres) Reindex(ctx context.Context, namespace string) error {
 	var after uuid.UUID
 	for more := true; more; {
 		err := postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
-			rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+record.Columns+` FROM memory.memories m
 				WHERE m.namespace = $1 AND m.id > $2 ORDER BY m.id LIMIT $3 FOR NO KEY UPDATE`, namespace, after, reindexBatch)
 			if err != nil {
 				return err

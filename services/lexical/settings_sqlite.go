@@ -56,7 +56,7 @@ func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
 	var after uuid.UUID
 	for more := true; more; {
 		err := s.db.Update(ctx, func(tx *sql.Tx) error {
-			rows, err := tx.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` FROM memories m
+			rows, err := tx.QueryContext(ctx, `SELECT `+record.Columns+` FROM memories m
 				WHERE m.namespace = ? AND m.id > ? ORDER BY m.id LIMIT ?`, namespace, after[:], reindexBatch)
 			if err != nil {
 				return err

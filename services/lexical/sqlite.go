@@ -9,6 +9,7 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
@@ -16,10 +17,10 @@ import (
 type SQLiteIndex struct{ splitter }
 
 // Prepare splits records into words. put adds or replaces documents of records, these or others.
-func (s *SQLiteIndex) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, *sql.Tx, []record.Record) error) {
+func (s *SQLiteIndex) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, sqldb.Tx, []record.Record) error) {
 	ready := s.split(ctx, records, false)
-	return func(ctx context.Context, tx *sql.Tx, records []record.Record) error {
-		return putSQLite(ctx, tx, records, ready)
+	return func(ctx context.Context, tx sqldb.Tx, records []record.Record) error {
+		return putSQLite(ctx, tx.SQLite, records, ready)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	_ memory.PostgresIndex = (*lexical.PostgresIndex)(nil)
-	_ memory.SQLiteIndex   = (*lexical.SQLiteIndex)(nil)
+	_ memory.Index = (*lexical.PostgresIndex)(nil)
+	_ memory.Index = (*lexical.SQLiteIndex)(nil)
 )
 
 // full is a record that sets every field a client can.

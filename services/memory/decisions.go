@@ -101,34 +101,17 @@ func Comparable(newer, older record.Record) bool {
 	return Curatable(newer) && Curatable(older) && newer.ExpiresAt.IsZero() == older.ExpiresAt.IsZero() && !older.ExpiresAt.After(newer.ExpiresAt)
 }
 
-// decisionRows is an engine's transaction, as the rules of decisions use it.
-type decisionRows interface {
-	// settled returns a memory's newest revision that was judged, or made by a decision or a reversal; 0 for none.
-	settled(ctx context.Context, namespace string, id uuid.UUID) (int64, error)
-	// decision returns a decision; ErrNotFound.
-	decision(ctx context.Context, namespace string, id uuid.UUID) (Decision, error)
-	// addDecision stores a new decision.
-	addDecision(ctx context.Context, d Decision) error
-	// setDecision stores a decision's RevertedAt, its texts, and the revisions that the reversal made.
-	setDecision(ctx context.Context, d Decision) error
-	// rewrites returns the unreverted updates of all memories that were rewritten from one of ids, by target, newest
-	// first. No other can be added until the transaction ends.
-	rewrites(ctx context.Context, namespace string, ids []uuid.UUID) ([]Decision, error)
-	// unqueue removes a record from CurationQueue if only the write of this revision enqueued it.
-	unqueue(ctx context.Context, r record.Record) error
-}
-
 // decide is Decisions.Decide.
 func decide(ctx context.Context, tx transaction, j Judgement) (Decision, error) {
 	memory, target, err := both(ctx, tx, j)
 	if err != nil {
 		return Decision{}, err
 	}
-	settled, err := tx.settled(ctx, j.Namespace, j.Memory.ID)
+	judged, err := settled(ctx, tx.DB(), j.Namespace, j.Memory.ID)
 	switch {
 	case err != nil:
 		return Decision{}, err
-	case settled >= j.Memory.Revision:
+	case judged >= j.Memory.Revision:
 		return Decision{}, ErrDecided
 	case memory.Revision != j.Memory.Revision || !Curatable(memory),
 		j.Action != ActionAdd && (target.Revision != j.Target.Revision || !Comparable(memory, target)):

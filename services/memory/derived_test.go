@@ -2,25 +2,24 @@ package memory_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"maps"
 	"testing"
 
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // fakeIndex is a derived index that notes what it is given, and fails in prepare or put.
-type fakeIndex[Tx any] struct {
+type fakeIndex struct {
 	prepare, put func() error
 	got          map[record.Key]bool
 }
 
-func (d *fakeIndex[Tx]) Prepare(_ context.Context, _ []record.Record) (func(context.Context, Tx, map[record.Key]bool) error, error) {
-	return func(_ context.Context, _ Tx, stored map[record.Key]bool) error {
+func (d *fakeIndex) Prepare(_ context.Context, _ []record.Record) (sqldb.Putter, error) {
+	return func(_ context.Context, _ sqldb.Tx, stored map[record.Key]bool) error {
 		d.got = stored
 		return d.put()
 	}, d.prepare()
@@ -28,13 +27,8 @@ func (d *fakeIndex[Tx]) Prepare(_ context.Context, _ []record.Record) (func(cont
 
 // derive gives the store a fake index called dense, and returns what it was given last.
 func derive(f *storetest.Fixture, prepare, put func() error) (got func() map[record.Key]bool) {
-	if store, ok := f.Memory.(*memory.SQLite); ok {
-		index := &fakeIndex[*sql.Tx]{prepare: prepare, put: put}
-		store.Derive("dense", index)
-		return func() map[record.Key]bool { return index.got }
-	}
-	index := &fakeIndex[postgres.WriteTx]{prepare: prepare, put: put}
-	f.Memory.(*memory.Postgres).Derive("dense", index)
+	index := &fakeIndex{prepare: prepare, put: put}
+	f.Memory.(*memory.Database).Derive("dense", index)
 	return func() map[record.Key]bool { return index.got }
 }
 

@@ -12,4 +12,4 @@ func (s *Server) Limit(call, send time.Duration) *Server {
 }
 
 // LockTime sets how long a write waits for each lock.
-func (s *Postgres) LockTime(d time.Duration) { s.lockTime = d }
+func (s *Database) LockTime(d time.Duration) { s.lockTime = d }

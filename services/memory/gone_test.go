@@ -5,23 +5,22 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // noIndex is an inline index without rows, whose foreign keys would notice that a memory is absent.
 type noIndex struct{}
 
-func (noIndex) Prepare(context.Context, []record.Record) func(context.Context, pgx.Tx, []record.Record) error {
-	return func(context.Context, pgx.Tx, []record.Record) error { return nil }
+func (noIndex) Prepare(context.Context, []record.Record) func(context.Context, sqldb.Tx, []record.Record) error {
+	return func(context.Context, sqldb.Tx, []record.Record) error { return nil }
 }
 
-func (noIndex) Matches(context.Context, postgres.Batcher, string, string, []record.Record) ([]record.Matches, error) {
+func (noIndex) Matches(context.Context, sqldb.DB, string, string, []record.Record) ([]record.Matches, error) {
 	return nil, nil
 }
 

@@ -2,12 +2,14 @@ package memory
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // insertPlan tells which records of an Insert must be stored.
@@ -34,10 +36,10 @@ func (p insertPlan) outcome() []Inserted {
 	return results
 }
 
-// planInsert separates new records from those that exist, in the store or earlier in the list. find returns a
-// namespace's stored records with any of the ids or idempotency keys, and the successors of the ids. A record whose
-// successor is stored before it is superseded from the start.
-func planInsert(records []record.Record, find func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error)) (insertPlan, error) {
+// planInsert separates new records from those that exist, in the store or earlier in the list. A record whose successor is
+// stored before it is superseded from the start.
+func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) (insertPlan, error) {
+	within := scope(namespacesOf(records))
 	type keyName struct{ namespace, key string }
 	type idName struct {
 		namespace string
@@ -61,7 +63,11 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 				}
 			}
 		}
-		found, err := find(namespace, ids, keys)
+		// The stored records with any of the ids or keys, and the successors of the ids. One SELECT per index: SQLite would read
+		// the whole namespace for an OR.
+		found, err := db.In(within).Records(ctx, selectRecords+` AND m.id = ANY($2::uuid[])
+			UNION ALL `+selectRecords+` AND m.supersedes IS NOT NULL AND m.supersedes = ANY($2::uuid[])
+			UNION ALL `+selectRecords+` AND m.idempotency_key = ANY($3::text[])`, namespace, ids, list(keys))
 		if err != nil {
 			return insertPlan{}, err
 		}

@@ -5,12 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/sqlite"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Surroundings are what stands beside a record in its thread.
@@ -29,65 +25,27 @@ func positionOf(r record.Record) int64 {
 // sides are the two directions from a record, as SQL has them.
 var sides = []struct{ compare, order string }{{"<", "DESC"}, {">", "ASC"}}
 
-// neighbourSQL selects n live neighbours in one direction, the nearest first. Its arguments are placeholders.
-func neighbourSQL(columns, table, live, namespace, thread, position, created, id, n string, side int) string {
-	return fmt.Sprintf(`SELECT %[1]s FROM %[2]s m WHERE m.namespace = %[3]s AND m.thread = %[4]s AND m.thread <> '' AND %[5]s
-			AND NOT m.sensitive AND (coalesce(m.position, 9007199254740992), m.created_at, m.id) %[6]s (%[7]s, %[8]s, %[9]s)
-		ORDER BY coalesce(m.position, 9007199254740992) %[10]s, m.created_at %[10]s, m.id %[10]s LIMIT %[11]s`,
-		columns, table, namespace, thread, live, sides[side].compare, position, created, id, sides[side].order, n)
-}
-
-// put adds the neighbours of one direction.
-func (s *Surroundings) put(side int, found []record.Record) {
-	if side == 1 {
-		s.After = found
-		return
-	}
-	slices.Reverse(found)
-	s.Before = found
-}
-
 // Surroundings implements Store, in one round trip.
-func (s *Postgres) Surroundings(ctx context.Context, namespace string, of []record.Record, n int, filter record.Filter) ([]Surroundings, error) {
+func (s *Database) Surroundings(ctx context.Context, namespace string, of []record.Record, n int, filter record.Filter) ([]Surroundings, error) {
 	found := make([]Surroundings, len(of))
-	batch := &pgx.Batch{}
-	for i, r := range of {
-		if r.Thread == "" {
-			continue
-		}
-		for side := range sides {
-			args := postgres.Args{namespace, r.Thread, positionOf(r), r.CreatedAt, r.ID, n}
-			live := postgres.Live(filter, "m", &args)
-			batch.Queue(neighbourSQL(postgres.RecordColumns, "memory.memories", live, "$1", "$2", "$3", "$4", "$5", "$6", side), args...).
-				Query(func(rows pgx.Rows) error {
-					records, err := pgx.CollectRows(rows, postgres.ScanRecord)
-					found[i].put(side, records)
-					return err
-				})
-		}
-	}
-	if batch.Len() == 0 {
-		return found, nil
-	}
-	return found, s.read(ctx, func(pool *pgxpool.Pool) error { return postgres.In(pool, namespace).Send(ctx, batch) })
-}
-
-// Surroundings implements Store.
-func (s *SQLite) Surroundings(ctx context.Context, namespace string, of []record.Record, n int, filter record.Filter) ([]Surroundings, error) {
-	found := make([]Surroundings, len(of))
-	for i, r := range of {
-		if r.Thread == "" {
-			continue
-		}
-		for side := range sides {
-			args := sqlite.Args{namespace, r.Thread, positionOf(r), r.CreatedAt.UnixMicro(), r.ID[:], n}
-			live := sqlite.Live(filter, "m", &args)
-			records, err := query(ctx, s.db.Read, neighbourSQL(sqlite.RecordColumns, "memories", live, "?1", "?2", "?3", "?4", "?5", "?6", side), args...)
-			if err != nil {
-				return nil, err
+	return found, s.read(ctx, func(db sqldb.DB) error {
+		var batch sqldb.Batch
+		for i, r := range of {
+			if r.Thread == "" {
+				continue
 			}
-			found[i].put(side, records)
+			for side, to := range []*[]record.Record{&found[i].Before, &found[i].After} {
+				args := sqldb.Args{namespace, r.Thread, positionOf(r), r.CreatedAt, r.ID, n}
+				batch.Records(to, fmt.Sprintf(`%[1]s AND m.thread = $2 AND m.thread <> '' AND %[2]s
+						AND NOT m.sensitive AND (coalesce(m.position, 9007199254740992), m.created_at, m.id) %[3]s ($3, $4, $5)
+					ORDER BY coalesce(m.position, 9007199254740992) %[4]s, m.created_at %[4]s, m.id %[4]s LIMIT $6`,
+					selectRecords, db.Live(filter, "m", &args), sides[side].compare, sides[side].order), args...)
+			}
 		}
-	}
-	return found, nil
+		err := db.In(namespace).Send(ctx, batch)
+		for i := range found {
+			slices.Reverse(found[i].Before) // the nearest were first
+		}
+		return err
+	})
 }

@@ -12,56 +12,17 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// transaction is an engine's transaction, as the rules here use it.
-type transaction interface {
-	// current returns a record and locks it until the transaction ends; ErrNotFound.
-	current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error)
-	// insert is Store.Insert. Derived indexes that are prepared get no tasks.
-	insert(ctx context.Context, records []record.Record, ready prepared) ([]Inserted, error)
-	// unprepared is for records whose indexes were not prepared.
-	unprepared(ctx context.Context) prepared
-	// replace writes a changed record, sets its Sequence and updates its indexes.
-	replace(ctx context.Context, r *record.Record) error
-	// links returns those of the memories that have both a predecessor and a successor.
-	links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error)
-	// bridge connects a memory's predecessor and successor with each other instead of with it.
-	bridge(ctx context.Context, namespace string, id uuid.UUID) error
-	// remove deletes records, with their derived data, and returns how many there were.
-	remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error)
-	// expired returns up to n ids of memories that expired before a time, by namespace.
-	expired(ctx context.Context, before time.Time, n int) (map[string][]uuid.UUID, error)
-	decisionRows
-}
-
-// writes are the writes of a Store that follow the same rules on both engines. Each is one transaction.
-type writes struct {
-	// run runs fn in a transaction of the engine, several times if it conflicts with others.
-	run func(ctx context.Context, fn func(transaction) error) error
-	// inline prepares the index that is kept in each record's transaction.
-	inline  func(ctx context.Context, records []record.Record) inlinePutter
-	derived derivers
-}
-
-// returning runs fn in a transaction, as run does, and returns its result.
-func returning[T any](ctx context.Context, w writes, fn func(transaction) (T, error)) (result T, err error) {
-	err = w.run(ctx, func(tx transaction) error {
-		result, err = fn(tx)
-		return err
-	})
-	return result, err
-}
-
 // Insert implements Store.
-func (w writes) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
-	return w.Prepare(ctx, records)(ctx)
+func (s *Database) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	return s.Prepare(ctx, records)(ctx)
 }
 
 // Prepare implements Store.
-func (w writes) Prepare(ctx context.Context, records []record.Record) func(context.Context) ([]Inserted, error) {
-	ready := w.prepare(ctx, records)
+func (s *Database) Prepare(ctx context.Context, records []record.Record) func(context.Context) ([]Inserted, error) {
+	ready := s.prepare(ctx, records)
 	return func(ctx context.Context) ([]Inserted, error) {
 		insert := func(ready prepared) ([]Inserted, error) {
-			return returning(ctx, w, func(tx transaction) ([]Inserted, error) { return tx.insert(ctx, records, ready) })
+			return returning(ctx, s, func(tx transaction) ([]Inserted, error) { return tx.insert(ctx, records, ready) })
 		}
 		inserted, err := insert(ready)
 		if errors.Is(err, errDerived) && ctx.Err() == nil { // a worker of the queue tries again, and says why it fails
@@ -73,13 +34,13 @@ func (w writes) Prepare(ctx context.Context, records []record.Record) func(conte
 }
 
 // Update implements Store.
-func (w writes) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
-	return returning(ctx, w, func(tx transaction) (record.Record, error) { return update(ctx, tx, namespace, id, expected, change) })
+func (s *Database) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
+	return returning(ctx, s, func(tx transaction) (record.Record, error) { return update(ctx, tx, namespace, id, expected, change) })
 }
 
 // Supersede implements Store.
-func (w writes) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
-	err = w.run(ctx, func(tx transaction) error {
+func (s *Database) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
+	err = s.write(ctx, func(tx transaction) error {
 		stored, old, err = supersede(ctx, tx, id, expected, replacement)
 		return err
 	})
@@ -87,13 +48,13 @@ func (w writes) Supersede(ctx context.Context, id uuid.UUID, expected int64, rep
 }
 
 // Forget implements Store.
-func (w writes) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
-	return returning(ctx, w, func(tx transaction) (int64, error) { return forget(ctx, tx, namespace, ids) })
+func (s *Database) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	return returning(ctx, s, func(tx transaction) (int64, error) { return forget(ctx, tx, namespace, ids) })
 }
 
 // Sweep implements Store.
-func (w writes) Sweep(ctx context.Context, before time.Time, n int) (int64, error) {
-	return returning(ctx, w, func(tx transaction) (swept int64, err error) {
+func (s *Database) Sweep(ctx context.Context, before time.Time, n int) (int64, error) {
+	return returning(ctx, s, func(tx transaction) (swept int64, err error) {
 		expired, err := tx.expired(ctx, before, n)
 		if err != nil {
 			return 0, err
@@ -110,13 +71,13 @@ func (w writes) Sweep(ctx context.Context, before time.Time, n int) (int64, erro
 }
 
 // Decide implements Decisions.
-func (w writes) Decide(ctx context.Context, j Judgement) (Decision, error) {
-	return returning(ctx, w, func(tx transaction) (Decision, error) { return decide(ctx, tx, j) })
+func (s *Database) Decide(ctx context.Context, j Judgement) (Decision, error) {
+	return returning(ctx, s, func(tx transaction) (Decision, error) { return decide(ctx, tx, j) })
 }
 
 // RevertDecision implements Decisions.
-func (w writes) RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (d Decision, records []record.Record, err error) {
-	err = w.run(ctx, func(tx transaction) error {
+func (s *Database) RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (d Decision, records []record.Record, err error) {
+	err = s.write(ctx, func(tx transaction) error {
 		d, records, err = revert(ctx, tx, namespace, id)
 		return err
 	})
@@ -214,25 +175,10 @@ func forget(ctx context.Context, tx transaction, namespace string, ids []uuid.UU
 	if err := withdraw(ctx, tx, namespace, ids); err != nil {
 		return 0, err
 	}
-	if err := closeChains(ctx, tx, namespace, ids); err != nil {
+	if err := tx.closeChains(ctx, namespace, ids); err != nil {
 		return 0, err
 	}
 	return tx.remove(ctx, namespace, ids)
-}
-
-// closeChains connects the predecessors and successors of memories before they are forgotten. A predecessor stays
-// superseded: it is out of date even without the memory between.
-func closeChains(ctx context.Context, tx transaction, namespace string, ids []uuid.UUID) error {
-	links, err := tx.links(ctx, namespace, ids)
-	if err != nil {
-		return err
-	}
-	for _, id := range links {
-		if err := tx.bridge(ctx, namespace, id); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // revise returns the changed record at the next revision.
@@ -244,19 +190,4 @@ func revise(current record.Record, change func(*record.Record) error) (record.Re
 	after.Revision = current.Revision%record.MaxRevision + 1 // an import may have used the last number; continue with 1
 	after.UpdatedAt = record.Now()
 	return after, nil
-}
-
-// scan is Store.Scan; newer returns the batch after a cursor.
-func scan(fn func([]record.Record) error, newer func(Cursor) ([]record.Record, error)) error {
-	for after := (Cursor{}); ; {
-		records, err := newer(after)
-		if err != nil || len(records) == 0 {
-			return err
-		}
-		if err := fn(records); err != nil {
-			return err
-		}
-		last := records[len(records)-1]
-		after = Cursor{last.CreatedAt, last.ID}
-	}
 }

@@ -14,6 +14,9 @@ import (
 // AllNamespaces is the namespace given to In when the rows are of several namespaces. No namespace has this name.
 const AllNamespaces = "*"
 
+// Entered is the namespace given to In when the transaction has entered that of the rows already.
+const Entered = ""
+
 // SetNamespace queues the setting that the row-level policies read, for the rest of the transaction. Without it the
 // database refuses a service's role.
 func SetNamespace(batch *pgx.Batch, namespace string) {
@@ -59,9 +62,12 @@ func (s Scoped) send(ctx context.Context, statements *pgx.Batch) (results pgx.Ba
 	batch := &pgx.Batch{}
 	pool, pooled := s.db.(*pgxpool.Pool)
 	if !pooled {
-		SetNamespace(batch, s.namespace)
+		if s.namespace != Entered {
+			SetNamespace(batch, s.namespace)
+		}
+		settings = batch.Len()
 		batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
-		return s.db.SendBatch(ctx, batch), 1, nil
+		return s.db.SendBatch(ctx, batch), settings, nil
 	}
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

@@ -200,7 +200,7 @@ func Matches(f record.Filter, alias string, args *Args) string {
 		add("%s.tags @> %s", f.TagsAll)
 	}
 	if len(f.Categories) > 0 {
-		add("%s.category = ANY(%s)", f.Categories)
+		add("%s.category = ANY(%s::text[])", f.Categories)
 	}
 	if !f.CreatedFrom.IsZero() {
 		add("%s.created_at >= %s", f.CreatedFrom)
@@ -220,15 +220,10 @@ func Matches(f record.Filter, alias string, args *Args) string {
 	return where
 }
 
-// RecordColumns are the columns of memory.memories in the order that ScanRecord reads, for a row called m.
-const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
-	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
-	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence, m.thread, m.position`
-
-// ScanRecord reads a row of RecordColumns.
+// ScanRecord reads a row of record.Columns.
 func ScanRecord(row pgx.CollectableRow) (record.Record, error) { return ScanRecordAnd(row) }
 
-// ScanRecordAnd reads a row of RecordColumns, followed by any other targets. A row that cannot be decoded is a
+// ScanRecordAnd reads a row of record.Columns, followed by any other targets. A row that cannot be decoded is a
 // *record.UndecodableError.
 func ScanRecordAnd(row pgx.CollectableRow, more ...any) (record.Record, error) {
 	var r record.Record

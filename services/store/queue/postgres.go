@@ -13,35 +13,27 @@ import (
 
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Postgres is the queue in PostgreSQL.
-type Postgres struct{ pool *pgxpool.Pool }
+type Postgres struct {
+	rows
+	pool *pgxpool.Pool
+}
 
 var _ Store = (*Postgres)(nil)
 
 // NewPostgres returns the queue of a database.
-func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
+func NewPostgres(pool *pgxpool.Pool) *Postgres {
+	db := sqldb.DB{Postgres: pool}
+	return &Postgres{rows{db, db}, pool}
+}
 
-// EnqueuePostgres adds the records' tasks in the transaction that has stored the records. Table memory.indexes lists the
-// indexes, and which of them take sensitive records. Records that are not sensitive get no tasks for the indexes in but.
-func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record, but []string) error {
-	rows, err := tx.Query(ctx, `SELECT name, sensitive FROM memory.indexes`)
-	if err != nil {
-		return err
-	}
-	var names []string
-	var sensitive []bool
-	var name string
-	var takes bool
-	if _, err := pgx.ForEachRow(rows, []any{&name, &takes}, func() error {
-		if !takes && slices.Contains(but, name) {
-			return nil
-		}
-		names, sensitive = append(names, name), append(sensitive, takes)
-		return nil
-	}); err != nil {
-		return err
+func enqueuePostgres(ctx context.Context, tx postgres.WriteTx, records []record.Record, takers []taker) error {
+	names, sensitive := make([]string, len(takers)), make([]bool, len(takers))
+	for i, t := range takers {
+		names[i], sensitive[i] = t.index, t.sensitive
 	}
 	type columns struct {
 		ids                  []uuid.UUID
@@ -79,14 +71,6 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record, bu
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// DropPostgres removes a record's task if only the write that made its revision enqueued it. It is for a write that
-// the index may ignore.
-func DropPostgres(ctx context.Context, tx pgx.Tx, index string, r record.Record) error {
-	_, err := tx.Exec(ctx, `DELETE FROM memory.index_queue WHERE namespace = $1 AND memory_id = $2 AND index_name = $3 AND since = $4`,
-		r.Namespace, r.ID, index, r.Sequence)
-	return err
-}
-
 // Claim implements Store. It looks for due tasks without locks, and then locks them within each namespace: a distributed engine
 // locks rows of one node at a time. What another worker has locked meanwhile is left to it.
 //
@@ -118,7 +102,7 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 				FROM due WHERE q.namespace = $1 AND q.index_name || '' = $2 AND q.memory_id = due.memory_id
 				RETURNING q.memory_id, q.attempts, q.enqueued_at, q.sequence
 			)
-			SELECT `+postgres.RecordColumns+`, c.attempts, c.enqueued_at, c.sequence
+			SELECT `+record.Columns+`, c.attempts, c.enqueued_at, c.sequence
 			FROM claimed c JOIN memory.memories m ON m.namespace = $1 AND m.id = c.memory_id
 			ORDER BY m.id`, namespace, index, due[namespace], lease).Query(func(rows pgx.Rows) error {
 			claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Task, err error) {
@@ -132,10 +116,7 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 	err = postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
 	var bad *record.UndecodableError
 	if errors.As(err, &bad) {
-		_, setAside := postgres.In(q.pool, bad.Namespace).Exec(ctx, `
-			UPDATE memory.index_queue SET dead = true, attempts = attempts + 1, last_error = $4
-			WHERE namespace = $1 AND index_name = $2 AND memory_id = $3`, bad.Namespace, index, bad.ID, bad.Public())
-		err = errors.Join(err, setAside)
+		err = errors.Join(err, q.setAside(ctx, index, bad))
 	}
 	if err != nil {
 		return nil, err
@@ -183,15 +164,6 @@ func (q *Postgres) each(ctx context.Context, index string, tasks []Task, stateme
 	return postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
 }
 
-// Fail implements Store.
-func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
-	_, err := postgres.In(q.pool, task.Record.Namespace).Exec(ctx, `
-		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $6, dead = $7, last_error = $8
-		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4 AND sequence <= $5`,
-		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, task.Sequence, retryAt, dead, reason)
-	return err
-}
-
 // AsSensitive implements Discretion.
 func (q *Postgres) AsSensitive(ctx context.Context, records []record.Record) (same bool, err error) {
 	ids, sensitive := map[string][]uuid.UUID{}, map[string][]bool{} // by namespace
@@ -214,25 +186,6 @@ func (q *Postgres) AsSensitive(ctx context.Context, records []record.Record) (sa
 	return same && err == nil, err
 }
 
-// counts are the columns of a Status.
-const counts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead),
-	coalesce(now() - min(enqueued_at) FILTER (WHERE NOT dead), '0') AS lag`
-
-// Status implements Store.
-func (q *Postgres) Status(ctx context.Context, index, namespace string) (Status, error) {
-	var s Status
-	err := postgres.In(q.pool, namespace).QueryRow(ctx, `SELECT `+counts+` FROM memory.index_queue WHERE namespace = $1 AND index_name = $2`, namespace, index).
-		Scan(&s.Pending, &s.Dead, &s.Lag)
-	return s, err
-}
-
-// Total implements Store.
-func (q *Postgres) Total(ctx context.Context, index string) (Status, error) {
-	var s Status
-	err := postgres.In(q.pool, postgres.AllNamespaces).QueryRow(ctx, `SELECT `+counts+` FROM memory.index_queue WHERE index_name = $1`, index).Scan(&s.Pending, &s.Dead, &s.Lag)
-	return s, err
-}
-
 // Knows implements Store.
 func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
 	var dead *bool
@@ -249,54 +202,4 @@ func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence 
 		err = notWritten(namespace)
 	}
 	return err == nil && dead == nil, dead != nil && *dead, err
-}
-
-// Behind implements Store.
-func (q *Postgres) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
-	counts, err := postgres.Call(ctx, q.pool, namespace, `SELECT memory.behind($1, $2, $3)`, []any{namespace, index, limit}, pgx.RowTo[int64])
-	if err != nil {
-		return 0, err
-	}
-	return counts[0], nil
-}
-
-// Backlog implements Store.
-func (q *Postgres) Backlog(ctx context.Context, n int) ([]Backlog, error) {
-	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
-		SELECT index_name, namespace, `+counts+` FROM memory.index_queue GROUP BY index_name, namespace
-		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, lag DESC, index_name, namespace LIMIT $1`, n)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (b Backlog, err error) {
-		err = row.Scan(&b.Index, &b.Namespace, &b.Pending, &b.Dead, &b.Lag)
-		return b, err
-	})
-}
-
-// selected is the condition of a Selection with the arguments $1 to $3.
-const selected = `($1 = '' OR index_name = $1) AND ($2 = '' OR namespace = $2) AND (dead OR NOT $3)`
-
-// List implements Store.
-func (q *Postgres) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
-	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
-		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM memory.index_queue
-		WHERE `+selected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT $4`,
-		which.Index, which.Namespace, which.Dead, n)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
-		err = row.Scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &e.EnqueuedAt)
-		e.EnqueuedAt = e.EnqueuedAt.UTC()
-		return e, err
-	})
-}
-
-// Retry implements Store.
-func (q *Postgres) Retry(ctx context.Context, which Selection) (int64, error) {
-	tag, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
-		UPDATE memory.index_queue SET dead = false, attempts = 0, not_before = now(), last_error = '' WHERE dead AND `+selected,
-		which.Index, which.Namespace, which.Dead)
-	return tag.RowsAffected(), err
 }

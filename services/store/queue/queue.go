@@ -1,5 +1,5 @@
 // Package queue keeps the derived indexes (dense, graph) in step with the records. The process for a write is:
-//  1. The transaction that changes a record adds one task per index to the queue (EnqueuePostgres, EnqueueSQLite).
+//  1. The transaction that changes a record adds one task per index to the queue (Enqueue).
 //  2. A Worker beside each index claims a batch of due tasks under a lease, and extends the lease while it works.
 //  3. The worker gives the records to its Indexer.
 //  4. Success removes the tasks. A failed task is retried with backoff, and becomes dead when it keeps failing.

@@ -12,12 +12,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // SQLite is the queue in a SQLite file. Leases are kept in memory: one process serves a file, and they end with it. If two
 // processes did, both would do the same work.
 type SQLite struct {
+	rows
 	db *sqlite.DB
 
 	mu     sync.Mutex
@@ -41,46 +43,26 @@ func (t Task) of(index string) leased { return leased{index, t.Record.Namespace,
 var _ Store = (*SQLite)(nil)
 
 // NewSQLite returns the queue of a database.
-func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db: db, leases: map[leased]holder{}} }
+func NewSQLite(db *sqlite.DB) *SQLite {
+	return &SQLite{rows: rows{sqldb.DB{SQLite: db.Read}, sqldb.DB{SQLite: db.Write}}, db: db, leases: map[leased]holder{}}
+}
 
-// EnqueueSQLite is EnqueuePostgres for SQLite.
-func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record, but []string) error {
-	type takes struct {
-		name      string
-		sensitive bool
-	}
-	indexes, err := sqlite.Query(ctx, tx, func(scan func(...any) error) (i takes, err error) {
-		err = scan(&i.name, &i.sensitive)
-		return i, err
-	}, `SELECT name, sensitive FROM indexes`)
-	if err != nil {
-		return err
-	}
+func enqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record, takers []taker) error {
 	now := time.Now().UnixMicro()
-	for _, i := range indexes {
-		in := slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool { return r.Sensitive != i.sensitive })
-		if len(in) == 0 || !i.sensitive && slices.Contains(but, i.name) {
-			continue
-		}
+	for _, t := range takers {
+		in := slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool { return r.Sensitive != t.sensitive })
 		if err := sqlite.ExecEach(ctx, tx, `
 			INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?7)
 			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
 			SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`,
 			in, func(r record.Record) []any {
-				return []any{r.Namespace, r.ID[:], i.name, r.Sensitive, r.Revision, r.Sequence, now}
+				return []any{r.Namespace, r.ID[:], t.index, r.Sensitive, r.Revision, r.Sequence, now}
 			}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// DropSQLite is DropPostgres for SQLite.
-func DropSQLite(ctx context.Context, tx *sql.Tx, index string, r record.Record) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND memory_id = ? AND index_name = ? AND since = ?`,
-		r.Namespace, r.ID[:], index, r.Sequence)
-	return err
 }
 
 // Claim implements Store. It writes nothing, so it does not wait for the only connection that writes.
@@ -95,15 +77,12 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, length time.Dur
 		t.EnqueuedAt = sqlite.Time(enqueued)
 		return t, err
 	}, `
-		SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at, q.sequence
+		SELECT `+record.Columns+`, q.attempts, q.enqueued_at, q.sequence
 		FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
 		WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n+len(q.leases))
 	var bad *record.UndecodableError
 	if errors.As(err, &bad) {
-		_, setAside := q.db.Write.ExecContext(ctx, `
-			UPDATE index_queue SET dead = true, attempts = attempts + 1, last_error = ? WHERE namespace = ? AND index_name = ? AND memory_id = ?`,
-			bad.Public(), bad.Namespace, index, bad.ID[:])
-		return nil, errors.Join(err, setAside)
+		return nil, errors.Join(err, q.setAside(ctx, index, bad))
 	}
 	if err != nil {
 		return nil, err
@@ -144,11 +123,7 @@ func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 // Fail implements Store.
 func (q *SQLite) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
 	defer q.release(index, []Task{task})
-	_, err := q.db.Write.ExecContext(ctx, `
-		UPDATE index_queue SET attempts = attempts + 1, not_before = ?, dead = ?, last_error = ?
-		WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
-		retryAt.UnixMicro(), dead, reason, task.Record.Namespace, index, task.Record.ID[:], task.Record.Revision, task.Sequence)
-	return err
+	return q.rows.Fail(ctx, index, task, retryAt, dead, reason)
 }
 
 func (q *SQLite) release(index string, tasks []Task) {
@@ -159,32 +134,6 @@ func (q *SQLite) release(index string, tasks []Task) {
 			delete(q.leases, t.of(index))
 		}
 	}
-}
-
-// sqliteCounts are the columns that scanStatus reads.
-const sqliteCounts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead)`
-
-func scanStatus(scan func(...any) error, s *Status, before ...any) error {
-	var oldest sql.NullInt64
-	if err := scan(append(before, &s.Pending, &s.Dead, &oldest)...); err != nil {
-		return err
-	}
-	if oldest.Valid {
-		s.Lag = max(time.Since(sqlite.Time(oldest)), 0)
-	}
-	return nil
-}
-
-// Status implements Store.
-func (q *SQLite) Status(ctx context.Context, index, namespace string) (s Status, err error) {
-	err = scanStatus(q.db.Read.QueryRowContext(ctx, `SELECT `+sqliteCounts+` FROM index_queue WHERE namespace = ? AND index_name = ?`, namespace, index).Scan, &s)
-	return s, err
-}
-
-// Total implements Store.
-func (q *SQLite) Total(ctx context.Context, index string) (s Status, err error) {
-	err = scanStatus(q.db.Read.QueryRowContext(ctx, `SELECT `+sqliteCounts+` FROM index_queue WHERE index_name = ?`, index).Scan, &s)
-	return s, err
 }
 
 // AsSensitive implements Discretion.
@@ -211,48 +160,4 @@ func (q *SQLite) Knows(ctx context.Context, index, namespace string, sequence in
 		err = notWritten(namespace)
 	}
 	return err == nil && !dead.Valid, dead.Bool, err
-}
-
-// Behind implements Store.
-func (q *SQLite) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
-	err = q.db.Read.QueryRowContext(ctx, `
-		SELECT count(*) FROM (SELECT 1 FROM index_queue WHERE namespace = ? AND index_name = ? LIMIT ?)`, namespace, index, limit).Scan(&n)
-	return n, err
-}
-
-// Backlog implements Store.
-func (q *SQLite) Backlog(ctx context.Context, n int) ([]Backlog, error) {
-	return sqlite.Query(ctx, q.db.Read, func(scan func(...any) error) (b Backlog, err error) {
-		err = scanStatus(scan, &b.Status, &b.Index, &b.Namespace)
-		return b, err
-	}, `
-		SELECT index_name, namespace, `+sqliteCounts+` FROM index_queue GROUP BY index_name, namespace
-		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, min(enqueued_at) FILTER (WHERE NOT dead) NULLS LAST, 1, 2 LIMIT ?`, n)
-}
-
-// sqliteSelected is the condition of a Selection with the arguments ?1 to ?3.
-const sqliteSelected = `(?1 = '' OR index_name = ?1) AND (?2 = '' OR namespace = ?2) AND (dead OR NOT ?3)`
-
-// List implements Store.
-func (q *SQLite) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
-	return sqlite.Query(ctx, q.db.Read, func(scan func(...any) error) (e Entry, err error) {
-		var enqueued sql.NullInt64
-		err = scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &enqueued)
-		e.EnqueuedAt = sqlite.Time(enqueued)
-		return e, err
-	}, `
-		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM index_queue
-		WHERE `+sqliteSelected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT ?4`,
-		which.Index, which.Namespace, which.Dead, n)
-}
-
-// Retry implements Store.
-func (q *SQLite) Retry(ctx context.Context, which Selection) (int64, error) {
-	result, err := q.db.Write.ExecContext(ctx, `
-		UPDATE index_queue SET dead = 0, attempts = 0, not_before = ?4, last_error = '' WHERE dead AND `+sqliteSelected,
-		which.Index, which.Namespace, which.Dead, time.Now().UnixMicro())
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }

@@ -52,6 +52,11 @@ type Record struct {
 	Sequence       int64  // number of the write that made this revision, from 1; set by the store
 }
 
+// Columns are the columns of a record in the order in which stores read them, for a row called m.
+const Columns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
+	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
+	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence, m.thread, m.position`
+
 // Link is an edge that the author of a memory drew to another one of the namespace, which need not exist.
 type Link struct {
 	Target   uuid.UUID `json:"target"`

@@ -2,9 +2,9 @@
 //  1. Open opens the file with one write connection and several read connections, in WAL mode.
 //  2. Update runs all writes, one transaction at a time, and remembers errors of the disk.
 //  3. Reads run beside them. Each connection keeps its statements compiled.
-//  4. Live and Matches turn a record.Filter into SQL conditions; ScanRecord reads rows into records.
+//  4. Statements in PostgreSQL's dialect are translated when they are compiled. ScanRecord reads rows into records.
 //
-// The package knows no service's tables but the filter columns of memories.
+// The package knows no service's tables.
 package sqlite
 
 import (
@@ -129,6 +129,13 @@ type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// Conn is a Queryer that also runs other statements.
+type Conn interface {
+	Queryer
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
 // Query returns what scan makes of each row of a statement. It gets the row's Scan.
 func Query[T any](ctx context.Context, db Queryer, scan func(scan func(...any) error) (T, error), statement string, args ...any) ([]T, error) {
 	rows, err := db.QueryContext(ctx, statement, args...)
@@ -149,6 +156,9 @@ func Query[T any](ctx context.Context, db Queryer, scan func(scan func(...any) e
 
 // ExecEach runs a statement, compiled once, for each item with its arguments.
 func ExecEach[T any](ctx context.Context, tx *sql.Tx, statement string, items []T, args func(T) []any) error {
+	if len(items) == 0 {
+		return nil
+	}
 	compiled, err := tx.PrepareContext(ctx, statement)
 	if err != nil {
 		return err
@@ -204,54 +214,7 @@ func ID(id uuid.UUID) any {
 	return id[:]
 }
 
-// Live returns a condition on the memories row called alias: it matches the filter, is not expired, and superseded
-// only if asked for.
-func Live(f record.Filter, alias string, args *Args) string {
-	where := fmt.Sprintf("(%[1]s.expires_at IS NULL OR %[1]s.expires_at > %[2]s)", alias, args.Add(time.Now().UnixMicro()))
-	if !f.IncludeSuperseded {
-		where += fmt.Sprintf(" AND %s.superseded_by IS NULL", alias)
-	}
-	return where + Matches(f, alias, args)
-}
-
-// Matches returns the filter's conditions on the memories row called alias, each with a leading AND.
-func Matches(f record.Filter, alias string, args *Args) string {
-	var where string
-	if len(f.TagsAny) > 0 {
-		where += fmt.Sprintf(" AND EXISTS (SELECT 1 FROM json_each(%s.tags) t WHERE t.value IN (SELECT value FROM json_each(%s)))", alias, args.AddJSON(f.TagsAny))
-	}
-	if len(f.TagsAll) > 0 {
-		where += fmt.Sprintf(" AND NOT EXISTS (SELECT value FROM json_each(%s) EXCEPT SELECT value FROM json_each(%s.tags))", args.AddJSON(f.TagsAll), alias)
-	}
-	if len(f.Categories) > 0 {
-		where += fmt.Sprintf(" AND %s.category IN (SELECT value FROM json_each(%s))", alias, args.AddJSON(f.Categories))
-	}
-	if !f.CreatedFrom.IsZero() {
-		where += fmt.Sprintf(" AND %s.created_at >= %s", alias, args.Add(f.CreatedFrom.UnixMicro()))
-	}
-	if !f.CreatedBefore.IsZero() {
-		where += fmt.Sprintf(" AND %s.created_at < %s", alias, args.Add(f.CreatedBefore.UnixMicro()))
-	}
-	if !f.OccurredFrom.IsZero() {
-		where += fmt.Sprintf(" AND coalesce(%[1]s.occurred_at, %[1]s.created_at) >= %[2]s", alias, args.Add(f.OccurredFrom.UnixMicro()))
-	}
-	if !f.OccurredBefore.IsZero() {
-		where += fmt.Sprintf(" AND coalesce(%[1]s.occurred_at, %[1]s.created_at) < %[2]s", alias, args.Add(f.OccurredBefore.UnixMicro()))
-	}
-	for key, value := range f.Metadata {
-		// Compare as JSON: the number 1, the string "1" and true are different.
-		where += fmt.Sprintf(" AND EXISTS (SELECT 1 FROM json_each(%s.metadata) e, json_each(%s) w WHERE e.key = %s AND e.type IN ('true', 'false', 'text', 'integer', 'real') AND e.value = w.value AND (e.type = w.type OR (e.type IN ('integer', 'real') AND w.type IN ('integer', 'real'))))",
-			alias, args.AddJSON([]any{value}), args.Add(key))
-	}
-	return where
-}
-
-// RecordColumns are the columns of memories in the order that ScanRecord reads, for a row called m.
-const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
-	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
-	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence, m.thread, m.position`
-
-// ScanRecord reads a row of RecordColumns, followed by any other targets. A row that cannot be decoded is a
+// ScanRecord reads a row of record.Columns, followed by any other targets. A row that cannot be decoded is a
 // *record.UndecodableError.
 func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 	var (

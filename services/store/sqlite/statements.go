@@ -44,7 +44,7 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-// keeping is a connection that keeps statements. database/sql uses it from one goroutine at a time.
+// keeping is a connection that keeps statements, and translates those of PostgreSQL's dialect. database/sql uses it from one goroutine at a time.
 type keeping struct {
 	connection
 	kept map[string]statement // by query; none is in use
@@ -56,7 +56,7 @@ func (c *keeping) PrepareContext(ctx context.Context, query string) (driver.Stmt
 		delete(c.kept, query)
 		return lent{s, c, query}, nil
 	}
-	s, err := c.connection.PrepareContext(ctx, query)
+	s, err := c.connection.PrepareContext(ctx, translate(query))
 	if err != nil {
 		return nil, err
 	}

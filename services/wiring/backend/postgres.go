@@ -27,8 +27,8 @@ type Postgres struct {
 	pool *pgxpool.Pool
 	// Standby serves searches; nil for the primary.
 	Standby *postgres.Standby
-	last    diskerr.Last                                // of the memory stores' writes
-	derived map[string]memory.Derived[postgres.WriteTx] // by the memory stores, instead of by workers
+	last    diskerr.Last              // of the memory stores' writes
+	derived map[string]memory.Derived // by the memory stores, instead of by workers
 	workers
 }
 
@@ -52,7 +52,7 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 	if err != nil {
 		return nil, err
 	}
-	b := &Postgres{pool: pool, derived: map[string]memory.Derived[postgres.WriteTx]{}, workers: workers{tel: tel}}
+	b := &Postgres{pool: pool, derived: map[string]memory.Derived{}, workers: workers{tel: tel}}
 	b.tasks = urging{queue.NewPostgres(pool), b.wake}
 	return b, nil
 }

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 
@@ -22,7 +21,7 @@ import (
 type SQLite struct {
 	db      *sqlite.DB
 	path    string
-	derived map[string]memory.Derived[*sql.Tx] // by the memory stores, instead of by workers
+	derived map[string]memory.Derived // by the memory stores, instead of by workers
 	workers
 }
 
@@ -34,15 +33,16 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{db: db, path: path, derived: map[string]memory.Derived[*sql.Tx]{}, workers: workers{tasks: queue.NewSQLite(db), tel: tel}}, nil
+	return &SQLite{db: db, path: path, derived: map[string]memory.Derived{}, workers: workers{tasks: queue.NewSQLite(db), tel: tel}}, nil
 }
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	store := memory.NewSQLite(b.db, &lexical.SQLiteIndex{}, func() {
+	store := memory.NewSQLite(b.db, &lexical.SQLiteIndex{})
+	store.Committed = func() {
 		b.told()
 		b.wake()
-	})
+	}
 	for name, index := range b.derived {
 		store.Derive(name, index)
 	}

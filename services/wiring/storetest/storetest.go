@@ -107,7 +107,7 @@ func SQLite(t testing.TB) *Fixture {
 	t.Cleanup(func() { _ = db.Close() })
 	return &Fixture{
 		Engine: schema.SQLite, DB: db, Tel: tel,
-		Memory: memory.NewSQLite(db, &lexical.SQLiteIndex{}, func() {}),
+		Memory: memory.NewSQLite(db, &lexical.SQLiteIndex{}),
 		Queue:  queue.NewSQLite(db),
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 const namespace = "bench"
@@ -58,7 +60,7 @@ func load(ctx context.Context, pool *pgxpool.Pool, seed uint64, n int) (loaded, 
 			for i := range batch {
 				batch[i] = record.Record{Namespace: namespace, ID: l.ids[from+i], Content: l.contents[from+i]}
 			}
-			if err := words.Prepare(ctx, batch)(ctx, tx, batch); err != nil {
+			if err := words.Prepare(ctx, batch)(ctx, sqldb.Tx{Postgres: postgres.WriteTx{Tx: tx}}, batch); err != nil {
 				return err
 			}
 		}
@@ -94,7 +96,7 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 	for from := 0; from < n; from += 2 * batch {
 		for _, store := range []struct {
 			spent *time.Duration
-			store *memory.Postgres
+			store *memory.Database
 		}{{&with, memory.NewPostgres(pool, &lexical.PostgresIndex{})}, {&without, memory.NewPostgres(pool, &none{})}} {
 			records := make([]record.Record, batch)
 			for i := range records {
@@ -117,6 +119,6 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 // none is no index.
 type none struct{ lexical.PostgresIndex }
 
-func (*none) Prepare(context.Context, []record.Record) func(context.Context, pgx.Tx, []record.Record) error {
-	return func(context.Context, pgx.Tx, []record.Record) error { return nil }
+func (*none) Prepare(context.Context, []record.Record) func(context.Context, sqldb.Tx, []record.Record) error {
+	return func(context.Context, sqldb.Tx, []record.Record) error { return nil }
 }

@@ -1,0 +1,260 @@
+package memory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/services/store/diskerr"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/sqlite"
+)
+
+// txAttempts limits the attempts of a transaction that conflicts with concurrent ones.
+const txAttempts = 5
+
+// Index is an index kept in the record's own transaction. Foreign keys delete rows of forgotten records.
+type Index interface {
+	// Prepare does what needs no transaction for records that are about to be stored. put adds or replaces entries of records, these
+	// or others.
+	Prepare(ctx context.Context, records []record.Record) (put func(ctx context.Context, tx sqldb.Tx, records []record.Record) error)
+	// Matches returns the places of a query's words in each record of a namespace.
+	Matches(ctx context.Context, db sqldb.DB, namespace, query string, records []record.Record) ([]record.Matches, error)
+}
+
+// Database keeps records in PostgreSQL or in a SQLite file.
+type Database struct {
+	// Standby, if not nil, serves reads of contents while the primary cannot be reached. Set it before the first
+	// call.
+	Standby *postgres.Standby
+
+	// Last records the outcome of writes to PostgreSQL; replace it before the first call to share one.
+	Last *diskerr.Last
+
+	// Committed, if not nil, is called after each write. Set it before the first call.
+	Committed func()
+
+	pool    *pgxpool.Pool
+	file    *sqlite.DB // nil on PostgreSQL
+	words   Index
+	derived map[string]Derived
+	// lockTime is the lock_timeout of a write.
+	lockTime time.Duration
+}
+
+var _ Store = (*Database)(nil)
+
+// NewPostgres returns a store that keeps the inline index in each record's transaction.
+func NewPostgres(pool *pgxpool.Pool, words Index) *Database {
+	return &Database{pool: pool, words: words, derived: map[string]Derived{}, Last: &diskerr.Last{}, lockTime: 10 * time.Second}
+}
+
+// NewSQLite is NewPostgres for a file.
+func NewSQLite(file *sqlite.DB, words Index) *Database {
+	return &Database{file: file, words: words, derived: map[string]Derived{}}
+}
+
+// Derive makes new memories get a derived index in the transaction that stores them. Call it before the first write.
+func (s *Database) Derive(name string, index Derived) { s.derived[name] = index }
+
+// db returns the database for reads.
+func (s *Database) db() sqldb.DB {
+	if s.file != nil {
+		return sqldb.DB{SQLite: s.file.Read}
+	}
+	return sqldb.DB{Postgres: s.pool}
+}
+
+// in returns the database for reads about one namespace.
+func (s *Database) in(namespace string) sqldb.Scoped { return s.db().In(namespace) }
+
+// transaction is one that writes.
+type transaction struct {
+	sqldb.Tx
+	of *Database
+}
+
+// write runs fn in a transaction, and retries it after a conflict: another one stored the same key, for example, or
+// deleted the namespace before its first memory.
+func (s *Database) write(ctx context.Context, fn func(transaction) error) (err error) {
+	if s.file != nil {
+		if err = s.file.Update(ctx, func(tx *sql.Tx) error { return fn(transaction{sqldb.Tx{SQLite: tx}, s}) }); sqlite.IsBusy(err) {
+			err = fmt.Errorf("%w: %w", ErrLocked, err)
+		}
+	} else {
+		settings := fmt.Sprintf("; SET LOCAL lock_timeout = %d", s.lockTime.Milliseconds())
+		for range txAttempts {
+			err = postgres.Write(ctx, s.pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {
+				return fn(transaction{sqldb.Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}}, s})
+			})
+			if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) && !errors.Is(err, errNamespaceGone) {
+				break
+			}
+		}
+		err = s.wrap(ctx, err)
+		s.Last.Note(ctx, err)
+	}
+	if err == nil && s.Committed != nil {
+		s.Committed()
+	}
+	return err
+}
+
+// wrap translates an error of PostgreSQL's for callers.
+func (s *Database) wrap(ctx context.Context, err error) error {
+	switch {
+	case postgres.IsLockTimeout(err):
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	case postgres.IsReadOnly(err) && s.primary(ctx): // hosted servers become read-only when their disk is full
+		return fmt.Errorf("%w: %w", diskerr.ErrReadOnly, err)
+	}
+	return postgres.Wrap(err)
+}
+
+// primary reports whether the server is known to be no standby.
+func (s *Database) primary(ctx context.Context) bool {
+	var standby bool
+	err := s.pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
+	return err == nil && !standby
+}
+
+// returning runs fn in a transaction, as write does, and returns its result.
+func returning[T any](ctx context.Context, s *Database, fn func(transaction) (T, error)) (result T, err error) {
+	err = s.write(ctx, func(tx transaction) error {
+		result, err = fn(tx)
+		return err
+	})
+	return result, err
+}
+
+// read calls fn with the database, or with the standby while the primary is unreachable.
+func (s *Database) read(ctx context.Context, fn func(sqldb.DB) error) error {
+	if s.Standby == nil {
+		return fn(s.db())
+	}
+	if !s.Standby.Alone() {
+		if err := fn(s.db()); !postgres.IsUnreachable(err) {
+			return err
+		}
+	}
+	if behind, ok := ctx.Value(behindKey{}).(*bool); ok {
+		*behind = true
+	}
+	return fn(sqldb.DB{Postgres: s.Standby.Or(s.pool)})
+}
+
+// behindKey is the key of a *bool that becomes true when a standby is read, which may not have replayed the newest writes.
+type behindKey struct{}
+
+// snapshot runs fn in a read-only transaction on one snapshot.
+func (s *Database) snapshot(ctx context.Context, fn func(sqldb.DB) error) error {
+	if s.file == nil {
+		options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+		return pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return fn(sqldb.DB{Postgres: tx}) })
+	}
+	tx, err := s.file.Read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return fn(sqldb.DB{SQLite: tx})
+}
+
+// Plan implements Store.
+func (s *Database) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	plan, err := planInsert(ctx, s.db(), records)
+	return plan.outcome(), err
+}
+
+// Get implements Store.
+func (s *Database) Get(ctx context.Context, namespace string, ids []uuid.UUID) (ordered []record.Record, err error) {
+	var found []record.Record
+	if err := s.read(ctx, func(db sqldb.DB) (err error) {
+		found, err = db.In(namespace).Records(ctx, selectRecords+` AND m.id = ANY($2::uuid[])`, namespace, ids)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	places := make(map[uuid.UUID]int, len(found))
+	for i := range found {
+		places[found[i].ID] = i
+	}
+	ordered = make([]record.Record, 0, len(found))
+	for _, id := range ids {
+		if at, is := places[id]; is {
+			ordered = append(ordered, found[at])
+		}
+	}
+	return ordered, nil
+}
+
+// Matches implements Store.
+func (s *Database) Matches(ctx context.Context, namespace, query string, records []record.Record) (matches []record.Matches, err error) {
+	err = s.read(ctx, func(db sqldb.DB) (err error) {
+		matches, err = s.words.Matches(ctx, db, namespace, query, records)
+		return err
+	})
+	return matches, err
+}
+
+// List implements Store.
+func (s *Database) List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error) {
+	args := sqldb.Args{namespace, n}
+	where := s.db().Live(filter, "m", &args) + after.beyond("m.created_at, m.id", "<", &args)
+	return s.in(namespace).Records(ctx, selectRecords+` AND `+where+` ORDER BY m.created_at DESC, m.id DESC LIMIT $2`, args...)
+}
+
+// beyond returns a condition on rows that come after a cursor, with a leading AND; "" for the zero Cursor.
+func (c Cursor) beyond(columns, comparison string, args *sqldb.Args) string {
+	if c == (Cursor{}) {
+		return ""
+	}
+	return fmt.Sprintf(" AND (%s) %s (%s, %s)", columns, comparison, args.Add(c.CreatedAt), args.Add(c.ID))
+}
+
+// Page implements Store.
+func (s *Database) Page(ctx context.Context, namespace string, after Cursor, n int) (page Page, err error) {
+	err = s.snapshot(ctx, func(db sqldb.DB) error {
+		found, err := db.In(namespace).Get(ctx, `SELECT created_at FROM memory.namespaces WHERE name = $1`, []any{namespace}, &page.Created)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return ErrNotFound
+		}
+		page.Records, err = newer(ctx, db, namespace, after, n)
+		return err
+	})
+	return page, err
+}
+
+// Scan implements Store.
+func (s *Database) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
+	return s.snapshot(ctx, func(db sqldb.DB) error {
+		for after := (Cursor{}); ; {
+			records, err := newer(ctx, db, namespace, after, batch)
+			if err != nil || len(records) == 0 {
+				return err
+			}
+			if err := fn(records); err != nil {
+				return err
+			}
+			last := records[len(records)-1]
+			after = Cursor{last.CreatedAt, last.ID}
+		}
+	})
+}
+
+// newer returns up to n records after the cursor, oldest first.
+func newer(ctx context.Context, db sqldb.DB, namespace string, after Cursor, n int) ([]record.Record, error) {
+	args := sqldb.Args{namespace, n}
+	return db.In(namespace).Records(ctx, selectRecords+after.beyond("m.created_at, m.id", ">", &args)+` ORDER BY m.created_at, m.id LIMIT $2`, args...)
+}

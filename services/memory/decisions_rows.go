@@ -1,0 +1,127 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
+)
+
+// selectDecisions selects the decisions of namespace $1.
+const selectDecisions = `SELECT d.namespace, d.id, d.memory_id, d.memory_revision, d.target_id, d.target_revision, d.action,
+	d.memory_after, d.target_after, d.content_before, d.content_after, d.model, d.decided_at, d.reverted_at
+	FROM memory.curation_decisions d WHERE d.namespace = $1`
+
+// queryDecisions returns the decisions of a statement that begins with selectDecisions.
+func queryDecisions(ctx context.Context, db sqldb.Scoped, statement string, args ...any) ([]Decision, error) {
+	return sqldb.Query(ctx, db, statement, args, func(scan sqldb.Scan) (d Decision, err error) {
+		if err := scan(&d.Namespace, &d.ID, &d.Memory.ID, &d.Memory.Revision, &d.Target.ID, &d.Target.Revision, &d.Action,
+			&d.memoryAfter, &d.targetAfter, &d.Before, &d.Content, &d.Model, &d.DecidedAt, &d.RevertedAt); err != nil {
+			return Decision{}, undecodable(d, err)
+		}
+		return d, nil
+	})
+}
+
+// SetCuration implements Decisions.
+func (s *Database) SetCuration(ctx context.Context, on bool) error {
+	statement := `DELETE FROM memory.indexes WHERE name = $1 AND NOT sensitive` // a foreign key deletes its tasks
+	if on {
+		statement = `INSERT INTO memory.indexes (name, sensitive) VALUES ($1, false) ON CONFLICT DO NOTHING`
+	}
+	db := s.db()
+	if s.file != nil {
+		db.SQLite = s.file.Write
+	}
+	_, err := db.In(postgres.AllNamespaces).Exec(ctx, statement, CurationQueue)
+	return err
+}
+
+// Curation implements Decisions.
+func (s *Database) Curation(ctx context.Context) (on bool, err error) {
+	_, err = s.in(postgres.AllNamespaces).Get(ctx, `SELECT EXISTS (SELECT 1 FROM memory.indexes WHERE name = $1)`, []any{CurationQueue}, &on)
+	return on, err
+}
+
+// settled returns a memory's newest revision that was judged, or made by a decision or a reversal; 0 for none.
+func settled(ctx context.Context, db sqldb.DB, namespace string, id uuid.UUID) (revision int64, err error) {
+	_, err = db.In(namespace).Get(ctx, `SELECT coalesce(max(CASE WHEN memory_after > memory_revision THEN memory_after ELSE memory_revision END), 0)
+		FROM memory.curation_decisions WHERE namespace = $1 AND memory_id = $2`, []any{namespace, id}, &revision)
+	return revision, err
+}
+
+// Decided implements Decisions.
+func (s *Database) Decided(ctx context.Context, namespace string, memory Seen) (bool, error) {
+	revision, err := settled(ctx, s.db(), namespace, memory.ID)
+	return revision >= memory.Revision, err
+}
+
+// ListDecisions implements Decisions.
+func (s *Database) ListDecisions(ctx context.Context, namespace string, about uuid.UUID, after Cursor, n int) ([]Decision, error) {
+	args := sqldb.Args{namespace, n}
+	where := after.beyond("d.decided_at, d.id", "<", &args)
+	if about != uuid.Nil {
+		id := args.Add(about)
+		where += ` AND (d.memory_id = ` + id + ` OR d.target_id = ` + id + `)`
+	}
+	return queryDecisions(ctx, s.in(namespace), selectDecisions+where+` ORDER BY d.decided_at DESC, d.id DESC LIMIT $2`, args...)
+}
+
+// decision returns a decision; ErrNotFound.
+func (tx transaction) decision(ctx context.Context, namespace string, id uuid.UUID) (Decision, error) {
+	found, err := queryDecisions(ctx, tx.In(namespace), selectDecisions+` AND d.id = $2`, namespace, id)
+	switch {
+	case err != nil:
+		return Decision{}, err
+	case len(found) == 0:
+		return Decision{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// addDecision stores a new decision.
+func (tx transaction) addDecision(ctx context.Context, d Decision) error {
+	_, err := tx.In(d.Namespace).Exec(ctx, `
+		INSERT INTO memory.curation_decisions (namespace, id, memory_id, memory_revision, target_id, target_revision, action,
+			memory_after, target_after, content_before, content_after, model, decided_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		d.Namespace, d.ID, d.Memory.ID, d.Memory.Revision, d.Target.ID, d.Target.Revision, string(d.Action),
+		d.memoryAfter, d.targetAfter, d.Before, d.Content, d.Model, d.DecidedAt)
+	return err
+}
+
+// setDecision stores a decision's RevertedAt, its texts, and the revisions that the reversal made.
+func (tx transaction) setDecision(ctx context.Context, d Decision) error {
+	_, err := tx.In(d.Namespace).Exec(ctx, `UPDATE memory.curation_decisions
+		SET reverted_at = $3, memory_after = $4, target_after = $5, content_before = $6, content_after = $7
+		WHERE namespace = $1 AND id = $2`, d.Namespace, d.ID, d.RevertedAt, d.memoryAfter, d.targetAfter, d.Before, d.Content)
+	return err
+}
+
+// rewrites returns the unreverted updates of all memories that were rewritten from one of ids, by target, newest first. No other
+// can be added until the transaction ends.
+func (tx transaction) rewrites(ctx context.Context, namespace string, ids []uuid.UUID) ([]Decision, error) {
+	const targets = `SELECT target_id FROM memory.curation_decisions
+		WHERE namespace = $1 AND memory_id = ANY($2::uuid[]) AND action = 'update' AND reverted_at IS NULL`
+	if tx.SQLite == nil {
+		// Lock first: a rewrite locks both memories, so the rows read afterwards are complete.
+		if _, err := tx.In(namespace).Exec(ctx, `SELECT FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, namespace, ids); err != nil {
+			return nil, err
+		}
+		locked, err := tx.In(namespace).Exec(ctx, `SELECT FROM memory.memories WHERE namespace = $1 AND id IN (`+targets+`) ORDER BY id FOR UPDATE`, namespace, ids)
+		if err != nil || locked == 0 {
+			return nil, err
+		}
+	}
+	return queryDecisions(ctx, tx.In(namespace), selectDecisions+` AND d.action = 'update' AND d.reverted_at IS NULL AND d.target_id IN (`+targets+`)
+		ORDER BY d.target_id, d.target_after DESC`, namespace, ids)
+}
+
+// unqueue removes a record from CurationQueue if only the write of this revision enqueued it.
+func (tx transaction) unqueue(ctx context.Context, r record.Record) error {
+	return queue.Drop(ctx, tx.Tx, CurationQueue, r)
+}

@@ -1,0 +1,137 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/sqldb"
+)
+
+// Namespace implements Namespaces.
+func (s *Database) Namespace(ctx context.Context, name string) (Namespace, error) {
+	n := Namespace{Name: name}
+	var changes int64
+	found, err := s.in(name).Call(ctx, `SELECT * FROM memory.revision($1)`, `
+		SELECT created_at, changes, NOT EXISTS (SELECT 1 FROM index_queue WHERE namespace = $1 AND NOT dead) FROM namespaces WHERE name = $1`,
+		[]any{name}, &n.CreatedAt, &changes, &n.Revision.Indexed)
+	switch {
+	case err != nil:
+		return Namespace{}, err
+	case !found:
+		return Namespace{}, ErrNotFound
+	}
+	n.Revision.Token = revisionToken(n.CreatedAt, strconv.FormatInt(changes, 10))
+	return n, nil
+}
+
+// ListNamespaces implements Namespaces.
+func (s *Database) ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error) {
+	return sqldb.Query(ctx, s.in(postgres.AllNamespaces), `
+		SELECT name, created_at FROM memory.namespaces
+		WHERE name COLLATE "C" >= $1 AND name COLLATE "C" < $2 AND name COLLATE "C" > $3
+		ORDER BY name COLLATE "C" LIMIT $4`, []any{prefix, pastPrefix(prefix), after, n}, func(scan sqldb.Scan) (n Namespace, err error) {
+		err = scan(&n.Name, &n.CreatedAt)
+		return n, err
+	})
+}
+
+// Statistics implements Namespaces.
+func (s *Database) Statistics(ctx context.Context, name string) (Statistics, error) {
+	var st Statistics
+	lists := `octet_length(array_to_string(expanded_keywords || tags, '')) + octet_length(metadata::text)`
+	if s.file != nil {
+		lists = `coalesce((SELECT sum(octet_length(value)) FROM json_each(expanded_keywords)), 0)
+			+ coalesce((SELECT sum(octet_length(value)) FROM json_each(tags)), 0) + octet_length(metadata)`
+	}
+	if _, err := s.in(name).Get(ctx, `
+		SELECT count(*) FILTER (WHERE superseded_by IS NULL AND (expires_at IS NULL OR expires_at > now())),
+			count(*) FILTER (WHERE superseded_by IS NOT NULL),
+			count(*) FILTER (WHERE superseded_by IS NULL AND expires_at <= now()),
+			count(*) FILTER (WHERE sensitive),
+			coalesce(sum(octet_length(content) + octet_length(title) + octet_length(category) + octet_length(source) + `+lists+`), 0)
+		FROM memory.memories WHERE namespace = $1`, []any{name}, &st.Live, &st.Superseded, &st.Expired, &st.Sensitive, &st.Bytes); err != nil {
+		return Statistics{}, err
+	}
+	var err error
+	st.Indexes, err = sqldb.Query(ctx, s.in(name), `
+		SELECT i.name, count(q.namespace) FILTER (WHERE NOT q.dead), count(q.namespace) FILTER (WHERE q.dead), min(q.enqueued_at) FILTER (WHERE NOT q.dead), now()
+		FROM (SELECT DISTINCT name FROM memory.indexes) i
+		LEFT JOIN memory.index_queue q ON q.namespace = $1 AND q.index_name = i.name
+		GROUP BY i.name ORDER BY i.name COLLATE "C"`, []any{name}, func(scan sqldb.Scan) (i IndexLag, err error) {
+		var oldest, now time.Time
+		if err = scan(&i.Index, &i.Pending, &i.Dead, &oldest, &now); !oldest.IsZero() {
+			i.Lag = max(now.Sub(oldest), 0)
+		}
+		return i, err
+	})
+	return st, err
+}
+
+// RenameNamespace implements Namespaces.
+func (s *Database) RenameNamespace(ctx context.Context, from, to string) (int64, error) {
+	return returning(ctx, s, func(tx transaction) (int64, error) {
+		if tx.SQLite != nil {
+			return tx.moveSQLite(ctx, from, &to)
+		}
+		moved, err := tx.movePostgres(ctx, from, &to)
+		if postgres.IsUniqueViolation(err) {
+			return 0, ErrNamespaceTaken
+		}
+		return moved, err
+	})
+}
+
+// DeleteNamespace implements Namespaces.
+func (s *Database) DeleteNamespace(ctx context.Context, name string) (int64, error) {
+	forgotten, err := returning(ctx, s, func(tx transaction) (int64, error) {
+		if tx.SQLite != nil {
+			return tx.moveSQLite(ctx, name, nil)
+		}
+		return tx.movePostgres(ctx, name, nil)
+	})
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	return forgotten, err
+}
+
+// movePostgres gives a namespace another name, or removes it if that is nil, and returns its number of memories; ErrNotFound.
+// Writers of the namespace are waited for, and later ones wait.
+func (tx transaction) movePostgres(ctx context.Context, from string, to *string) (int64, error) {
+	var memories *int64
+	if err := tx.Postgres.QueryRow(ctx, `SELECT memory.move_namespace($1, $2)`, from, to).Scan(&memories); err != nil {
+		return 0, err
+	}
+	if memories == nil {
+		return 0, ErrNotFound
+	}
+	return *memories, nil
+}
+
+// moveSQLite is movePostgres for SQLite, where triggers of each track move its rows. ErrNamespaceTaken.
+func (tx transaction) moveSQLite(ctx context.Context, from string, to *string) (memories int64, err error) {
+	var known, taken bool
+	if err := tx.SQLite.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM namespaces WHERE name = ?1), EXISTS (SELECT 1 FROM namespaces WHERE name = ?2),
+			(SELECT count(*) FROM memories WHERE namespace = ?1)`, from, to).Scan(&known, &taken, &memories); err != nil {
+		return 0, err
+	}
+	switch {
+	case !known:
+		return 0, ErrNotFound
+	case taken:
+		return 0, ErrNamespaceTaken
+	case to != nil:
+		_, err = tx.SQLite.ExecContext(ctx, `UPDATE namespaces SET name = ?2 WHERE name = ?1`, from, *to)
+	default:
+		// The log counts on, so that a follower that is loading the namespace hears of its end, and keeps no row of it.
+		_, err = tx.SQLite.ExecContext(ctx, `
+			DELETE FROM namespaces WHERE name = ?1;
+			INSERT INTO log (namespace, memory_id, part) VALUES (?1, zeroblob(16), 'm');
+			DELETE FROM log WHERE namespace = ?1`, from)
+	}
+	return memories, err
+}

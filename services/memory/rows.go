@@ -1,0 +1,402 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/sqlite"
+)
+
+// selectRecords selects the records of namespace $1.
+const selectRecords = `SELECT ` + record.Columns + ` FROM memory.memories m WHERE m.namespace = $1`
+
+// insert is Store.Insert. Derived indexes that are prepared get no tasks.
+func (tx transaction) insert(ctx context.Context, records []record.Record, ready prepared) ([]Inserted, error) {
+	sequences, err := tx.begin(ctx, records)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := planInsert(ctx, tx.DB(), records)
+	if err != nil || len(plan.fresh) == 0 {
+		return plan.outcome(), err
+	}
+	if sequences == nil {
+		if sequences, err = tx.numbers(ctx, len(plan.fresh)); err != nil {
+			return nil, err
+		}
+	}
+	for i := range plan.fresh {
+		plan.fresh[i].Sequence = sequences[i]
+	}
+	if err := tx.store(ctx, plan.fresh); err != nil {
+		return nil, err
+	}
+	if err := tx.index(ctx, plan.fresh, ready); err != nil {
+		return nil, err
+	}
+	if err := link(ctx, tx, plan.fresh); err != nil {
+		return nil, err
+	}
+	return plan.outcome(), ready.put(ctx, tx.Tx, plan.fresh)
+}
+
+// planAnew records make a transaction plan its statements anew, which takes some milliseconds. A plan that was made while a table was
+// empty may read all of a namespace for a few keys. It is kept until the server has analysed the table a minute later.
+const planAnew = 100
+
+// begin creates the records' namespaces. On PostgreSQL it takes a sequence number for each record in the same round trip. SQLite
+// flushes nothing to the disk unless something is new.
+func (tx transaction) begin(ctx context.Context, records []record.Record) (sequences []int64, err error) {
+	const create = `INSERT INTO memory.namespaces (name) VALUES ($1) ON CONFLICT DO NOTHING`
+	names := namespacesOf(records)
+	if tx.SQLite != nil {
+		return nil, sqlite.ExecEach(ctx, tx.SQLite, create, names, func(name string) []any { return []any{name} })
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT nextval('memory.write_sequence') FROM generate_series(1, $1)`, len(records)).Query(func(rows pgx.Rows) (err error) {
+		sequences, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
+	for _, name := range names {
+		batch.Queue(create, name)
+	}
+	if len(records) >= planAnew {
+		batch.Queue(`DISCARD PLANS`)
+	}
+	return sequences, postgres.In(tx.Postgres, scope(names)).Send(ctx, batch)
+}
+
+// numbers takes the next n write sequences.
+func (tx transaction) numbers(ctx context.Context, n int) (sequences []int64, err error) {
+	next := `SELECT nextval('memory.write_sequence') FROM generate_series(1, $1)`
+	if tx.SQLite != nil {
+		next = `UPDATE write_sequence SET last = last + $1 RETURNING last - $1 + 1`
+	}
+	sequences, err = sqldb.Query(ctx, tx.In(postgres.Entered), next, []any{n}, func(scan sqldb.Scan) (n int64, err error) {
+		err = scan(&n)
+		return n, err
+	})
+	for err == nil && len(sequences) < n {
+		sequences = append(sequences, sequences[len(sequences)-1]+1)
+	}
+	return sequences, err
+}
+
+// scope returns the namespace for statements about these namespaces.
+func scope(namespaces []string) string {
+	if len(namespaces) == 1 {
+		return namespaces[0]
+	}
+	return postgres.AllNamespaces
+}
+
+// errNamespaceGone says that a namespace was deleted after the transaction had created or found it.
+var errNamespaceGone = errors.New("the namespace has been deleted meanwhile")
+
+// store inserts records with their sequences.
+func (tx transaction) store(ctx context.Context, records []record.Record) error {
+	if tx.SQLite == nil {
+		return tx.storePostgres(ctx, records)
+	}
+	placeholders := strings.Repeat(", ?", strings.Count(record.Columns, ","))
+	insert, err := tx.SQLite.PrepareContext(ctx, `INSERT INTO memories (`+strings.ReplaceAll(record.Columns, "m.", "")+`) VALUES (?`+placeholders+`)`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = insert.Close() }()
+	for _, r := range records {
+		values, err := sqldb.SQLiteArgs("", columns(r))
+		if err != nil {
+			return fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
+		}
+		if _, err := insert.ExecContext(ctx, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storePostgres inserts records by a statement for each namespace. It joins the namespace's row, so a distributed engine inserts where
+// that is.
+func (tx transaction) storePostgres(ctx context.Context, records []record.Record) error {
+	batch := &pgx.Batch{}
+	for _, namespace := range namespacesOf(records) {
+		var c struct {
+			ids                                                                             []uuid.UUID
+			contents, titles, keywords, tags, categories, metadata, sources, links, threads []string
+			importance                                                                      []float64
+			sensitive                                                                       []bool
+			created, updated                                                                []time.Time
+			occurred, expires                                                               []*time.Time
+			supersedes, supersededBy                                                        []*uuid.UUID
+			revisions, sequences                                                            []int64
+			keys                                                                            []*string
+			positions                                                                       []*int64
+		}
+		for _, r := range records {
+			if r.Namespace != namespace {
+				continue
+			}
+			metadata, links, err := documents(r)
+			if err != nil {
+				return err
+			}
+			c.ids, c.contents, c.titles, c.categories = append(c.ids, r.ID), append(c.contents, r.Content), append(c.titles, r.Title), append(c.categories, r.Category)
+			c.keywords, c.tags = append(c.keywords, arrayText(r.Keywords)), append(c.tags, arrayText(r.Tags))
+			c.metadata, c.links = append(c.metadata, metadata), append(c.links, links)
+			c.importance, c.sensitive, c.sources = append(c.importance, r.Importance), append(c.sensitive, r.Sensitive), append(c.sources, r.Source)
+			c.created, c.updated = append(c.created, r.CreatedAt), append(c.updated, r.UpdatedAt)
+			c.occurred, c.expires = append(c.occurred, orNull(r.OccurredAt)), append(c.expires, orNull(r.ExpiresAt))
+			c.supersedes, c.supersededBy = append(c.supersedes, orNull(r.Supersedes)), append(c.supersededBy, orNull(r.SupersededBy))
+			c.revisions, c.sequences, c.keys = append(c.revisions, r.Revision), append(c.sequences, r.Sequence), append(c.keys, orNull(r.IdempotencyKey))
+			c.threads, c.positions = append(c.threads, r.Thread), append(c.positions, r.Position)
+		}
+		tx.changed(replica.Records, namespace, c.ids...)
+		n := int64(len(c.ids))
+		batch.Queue(`
+			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
+				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, thread, position, sequence)
+			SELECT n.name, r.id, r.content, r.title, r.keywords::text[], r.tags::text[], r.category, r.metadata::jsonb, r.importance, r.sensitive,
+				r.source, r.created, r.updated, r.occurred, r.expires, r.supersedes, r.superseded_by, r.revision, r.key, r.links::jsonb, r.thread, r.position, r.sequence
+			FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[], $10::boolean[],
+				$11::text[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $16::uuid[], $17::uuid[], $18::bigint[], $19::text[],
+				$20::text[], $21::text[], $22::bigint[], $23::bigint[])
+				AS r (id, content, title, keywords, tags, category, metadata, importance, sensitive, source, created, updated, occurred, expires, supersedes,
+					superseded_by, revision, key, links, thread, position, sequence)
+			WHERE n.name = $1`,
+			namespace, c.ids, c.contents, c.titles, c.keywords, c.tags, c.categories, c.metadata, c.importance, c.sensitive, c.sources, c.created, c.updated,
+			c.occurred, c.expires, c.supersedes, c.supersededBy, c.revisions, c.keys, c.links, c.threads, c.positions, c.sequences).Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() != n {
+				return errNamespaceGone
+			}
+			return nil
+		})
+	}
+	return tx.Postgres.SendBatch(ctx, batch).Close()
+}
+
+// changed notes changed memories for those who keep copies of them. On SQLite triggers do that.
+func (tx transaction) changed(what replica.Kind, namespace string, ids ...uuid.UUID) {
+	if tx.SQLite == nil {
+		tx.Postgres.Add(namespace, string(what), ids...)
+	}
+}
+
+// arrayText is a list in the text form of PostgreSQL's arrays, for a column of lists: its own arrays have lists of one length only.
+func arrayText(list []string) string {
+	if len(list) == 0 {
+		return "{}"
+	}
+	var b strings.Builder
+	for i, s := range list {
+		b.WriteByte("{,"[min(i, 1)])
+		b.WriteByte('"')
+		_, _ = arrayQuoting.WriteString(&b, s)
+		b.WriteByte('"')
+	}
+	return b.String() + "}"
+}
+
+var arrayQuoting = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
+// documents returns a record's metadata and links as JSON.
+func documents(r record.Record) (metadata, links string, err error) {
+	if metadata, links = "{}", "[]"; len(r.Metadata) > 0 {
+		var text []byte
+		if text, err = json.Marshal(r.Metadata); err != nil {
+			return "", "", fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
+		}
+		metadata = string(text)
+	}
+	if len(r.Links) > 0 {
+		var text []byte
+		if text, err = json.Marshal(r.Links); err != nil {
+			return "", "", fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
+		}
+		links = string(text)
+	}
+	return metadata, links, nil
+}
+
+// columns returns a record's values in the order of record.Columns.
+func columns(r record.Record) []any {
+	metadata := r.Metadata
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	return []any{
+		r.Namespace, r.ID, r.Content, r.Title, list(r.Keywords), list(r.Tags), r.Category, metadata, r.Importance, r.Sensitive,
+		r.Source, r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt, r.Supersedes, r.SupersededBy,
+		r.Revision, orNull(r.IdempotencyKey), list(r.Links), r.Sequence, r.Thread, r.Position,
+	}
+}
+
+// list returns an empty list for nil, which would be stored as null.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// orNull returns a pointer to v, nil for the zero value.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// index updates the inline index and enqueues the derived ones that are not ready.
+func (tx transaction) index(ctx context.Context, records []record.Record, ready prepared) error {
+	if err := ready.inline(ctx, tx.Tx, records); err != nil {
+		return fmt.Errorf("lexical index: %w", err)
+	}
+	return queue.Enqueue(ctx, tx.Tx, records, slices.Collect(maps.Keys(ready.derived)))
+}
+
+// unprepared is for records whose indexes were not prepared: the inline one does all of its work in the transaction.
+func (tx transaction) unprepared(ctx context.Context) prepared {
+	return prepared{inline: tx.of.words.Prepare(ctx, nil)}
+}
+
+// current returns a record and locks it until the transaction ends; ErrNotFound.
+func (tx transaction) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
+	found, err := tx.In(namespace).Records(ctx, selectRecords+` AND m.id = $2 FOR UPDATE`, namespace, id)
+	switch {
+	case err != nil:
+		return record.Record{}, err
+	case len(found) == 0:
+		return record.Record{}, ErrNotFound
+	}
+	return found[0], nil
+}
+
+// replace writes a changed record, sets its Sequence and updates its indexes.
+func (tx transaction) replace(ctx context.Context, r *record.Record) error {
+	sequences, err := tx.numbers(ctx, 1) // asked for first: a distributed engine evaluates nothing volatile in an update
+	if err != nil {
+		return err
+	}
+	r.Sequence = sequences[0]
+	update := `
+		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
+			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
+			superseded_by = $17, revision = $18, idempotency_key = $19, links = $20, sequence = $21, thread = $22, position = $23
+		WHERE namespace = $1 AND id = $2`
+	if tx.SQLite == nil {
+		update += ` AND sensitive = $10`
+	}
+	updated, err := tx.In(postgres.Entered).Exec(ctx, update, columns(*r)...)
+	if err != nil {
+		return err
+	}
+	tx.changed(replica.Records, r.Namespace, r.ID)
+	if updated == 0 { // derived rows say whether their memory is sensitive: they go with the former row
+		if _, err := tx.erase(ctx, r.Namespace, []uuid.UUID{r.ID}); err != nil {
+			return err
+		}
+		if err := tx.store(ctx, []record.Record{*r}); err != nil {
+			return err
+		}
+		tx.changed(replica.Vectors, r.Namespace, r.ID)
+		tx.changed(replica.Graph, r.Namespace, r.ID)
+	}
+	return tx.index(ctx, []record.Record{*r}, tx.unprepared(ctx))
+}
+
+// remove deletes records, with their derived data, and returns how many there were.
+func (tx transaction) remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	// The successor of a forgotten memory supersedes nothing any more.
+	if err := tx.change(ctx, namespace, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2::uuid[]) RETURNING id`, namespace, ids); err != nil {
+		return 0, err
+	}
+	return tx.erase(ctx, namespace, ids)
+}
+
+// erase deletes memories; foreign keys delete what is derived from them.
+func (tx transaction) erase(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	// In this order nobody waits in a circle.
+	doomed, err := tx.In(namespace).IDs(ctx, `SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2::uuid[]) ORDER BY id FOR UPDATE`, namespace, ids)
+	if err != nil || len(doomed) == 0 {
+		return 0, err
+	}
+	const statement = `DELETE FROM memory.memories WHERE namespace = $1 AND id = ANY($2::uuid[])`
+	if tx.SQLite != nil {
+		return tx.In(namespace).Exec(ctx, statement, namespace, doomed)
+	}
+	tx.changed(replica.Records, namespace, doomed...)
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT graph.forget($1, $2)`, namespace, doomed)
+	batch.Queue(statement, namespace, doomed)
+	return int64(len(doomed)), tx.Postgres.SendBatch(ctx, batch).Close()
+}
+
+// change runs a statement that returns the ids of the memories that it changes.
+func (tx transaction) change(ctx context.Context, namespace, statement string, args ...any) error {
+	ids, err := tx.In(namespace).IDs(ctx, statement, args...)
+	tx.changed(replica.Records, namespace, ids...)
+	return err
+}
+
+// closeChains connects the predecessors and successors of memories with each other before they are forgotten. A predecessor
+// stays superseded: it is out of date even without the memory between.
+func (tx transaction) closeChains(ctx context.Context, namespace string, ids []uuid.UUID) error {
+	links, err := tx.In(namespace).IDs(ctx, `SELECT id FROM memory.memories
+		WHERE namespace = $1 AND id = ANY($2::uuid[]) AND supersedes IS NOT NULL AND superseded_by IS NOT NULL ORDER BY id`, namespace, ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range links {
+		var before, after uuid.UUID // earlier rounds may have changed them
+		if _, err := tx.In(namespace).Get(ctx, `SELECT supersedes, superseded_by FROM memory.memories WHERE namespace = $1 AND id = $2`, []any{namespace, id}, &before, &after); err != nil {
+			return err
+		}
+		if err := tx.change(ctx, namespace, `UPDATE memory.memories SET superseded_by = $4 WHERE namespace = $1 AND id = $2 AND superseded_by = $3 RETURNING id`, namespace, before, id, after); err != nil {
+			return err
+		}
+		if err := tx.change(ctx, namespace, `UPDATE memory.memories SET supersedes = $4 WHERE namespace = $1 AND id = $2 AND supersedes = $3 RETURNING id`, namespace, after, id, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expired returns up to n ids of memories that expired before a time, by namespace. It skips those that another transaction has
+// locked.
+func (tx transaction) expired(ctx context.Context, before time.Time, n int) (map[string][]uuid.UUID, error) {
+	found := map[string][]uuid.UUID{}
+	if _, err := sqldb.Query(ctx, tx.In(postgres.AllNamespaces), `SELECT namespace, id FROM memory.memories WHERE expires_at < $1 ORDER BY expires_at LIMIT $2`,
+		[]any{before, n}, func(scan sqldb.Scan) (_ struct{}, err error) {
+			var key record.Key
+			err = scan(&key.Namespace, &key.ID)
+			found[key.Namespace] = append(found[key.Namespace], key.ID)
+			return struct{}{}, err
+		}); err != nil {
+		return nil, err
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(found)) { // locks are had within a namespace
+		var err error
+		if found[namespace], err = tx.In(namespace).IDs(ctx, `SELECT id FROM memory.memories
+			WHERE namespace = $1 AND id = ANY($2::uuid[]) AND expires_at < $3 ORDER BY id FOR UPDATE SKIP LOCKED`, namespace, found[namespace], before); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,131 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
+)
+
+// rows are the queue's tables, as both engines have them.
+type rows struct{ read, write sqldb.DB }
+
+// Enqueue adds the records' tasks in the transaction that has stored the records. Table memory.indexes lists the indexes, and
+// which of them take sensitive records. Records that are not sensitive get no tasks for the indexes in but.
+func Enqueue(ctx context.Context, tx sqldb.Tx, records []record.Record, but []string) error {
+	takers, err := sqldb.Query(ctx, tx.In(postgres.Entered), `SELECT name, sensitive FROM memory.indexes`, nil, func(scan sqldb.Scan) (t taker, err error) {
+		err = scan(&t.index, &t.sensitive)
+		return t, err
+	})
+	if err != nil {
+		return err
+	}
+	takers = slices.DeleteFunc(takers, func(t taker) bool { return !t.sensitive && slices.Contains(but, t.index) })
+	if tx.SQLite != nil {
+		return enqueueSQLite(ctx, tx.SQLite, records, takers)
+	}
+	return enqueuePostgres(ctx, tx.Postgres, records, takers)
+}
+
+// taker is an index that takes records with a sensitivity.
+type taker struct {
+	index     string
+	sensitive bool
+}
+
+// Drop removes a record's task if only the write that made its revision enqueued it. It is for a write that the index may
+// ignore.
+func Drop(ctx context.Context, tx sqldb.Tx, index string, r record.Record) error {
+	_, err := tx.In(r.Namespace).Exec(ctx, `DELETE FROM memory.index_queue WHERE namespace = $1 AND memory_id = $2 AND index_name = $3 AND since = $4`,
+		r.Namespace, r.ID, index, r.Sequence)
+	return err
+}
+
+// setAside makes the task of a memory dead that cannot be decoded.
+func (q rows) setAside(ctx context.Context, index string, bad *record.UndecodableError) error {
+	_, err := q.write.In(bad.Namespace).Exec(ctx, `
+		UPDATE memory.index_queue SET dead = true, attempts = attempts + 1, last_error = $4
+		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3`, bad.Namespace, index, bad.ID, bad.Public())
+	return err
+}
+
+// Fail implements Store.
+func (q rows) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
+	_, err := q.write.In(task.Record.Namespace).Exec(ctx, `
+		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $6, dead = $7, last_error = $8
+		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4 AND sequence <= $5`,
+		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, task.Sequence, retryAt, dead, reason)
+	return err
+}
+
+// counts are the columns that scanStatus reads.
+const counts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead), now()`
+
+func scanStatus(scan sqldb.Scan, s *Status, before ...any) error {
+	var oldest, now time.Time
+	err := scan(append(before, &s.Pending, &s.Dead, &oldest, &now)...)
+	if !oldest.IsZero() {
+		s.Lag = max(now.Sub(oldest), 0)
+	}
+	return err
+}
+
+// status counts the tasks that meet a condition.
+func (q rows) status(ctx context.Context, namespace, condition string, args ...any) (s Status, err error) {
+	_, err = sqldb.Query(ctx, q.read.In(namespace), `SELECT `+counts+` FROM memory.index_queue WHERE `+condition, args, func(scan sqldb.Scan) (struct{}, error) {
+		return struct{}{}, scanStatus(scan, &s)
+	})
+	return s, err
+}
+
+// Status implements Store.
+func (q rows) Status(ctx context.Context, index, namespace string) (Status, error) {
+	return q.status(ctx, namespace, `namespace = $1 AND index_name = $2`, namespace, index)
+}
+
+// Total implements Store.
+func (q rows) Total(ctx context.Context, index string) (Status, error) {
+	return q.status(ctx, postgres.AllNamespaces, `index_name = $1`, index)
+}
+
+// Behind implements Store.
+func (q rows) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
+	_, err = q.read.In(namespace).Call(ctx, `SELECT memory.behind($1, $2, $3)`, `SELECT count(*) FROM (SELECT 1 FROM index_queue WHERE namespace = $1 AND index_name = $2 LIMIT $3)`,
+		[]any{namespace, index, limit}, &n)
+	return n, err
+}
+
+// Backlog implements Store.
+func (q rows) Backlog(ctx context.Context, n int) ([]Backlog, error) {
+	return sqldb.Query(ctx, q.read.In(postgres.AllNamespaces), `
+		SELECT index_name, namespace, `+counts+` FROM memory.index_queue GROUP BY index_name, namespace
+		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, min(enqueued_at) FILTER (WHERE NOT dead) NULLS LAST, index_name, namespace LIMIT $1`,
+		[]any{n}, func(scan sqldb.Scan) (b Backlog, err error) {
+			err = scanStatus(scan, &b.Status, &b.Index, &b.Namespace)
+			return b, err
+		})
+}
+
+// selected is the condition of a Selection with the arguments $1 to $3.
+const selected = `($1 = '' OR index_name = $1) AND ($2 = '' OR namespace = $2) AND (dead OR NOT $3)`
+
+// List implements Store.
+func (q rows) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
+	return sqldb.Query(ctx, q.read.In(postgres.AllNamespaces), `
+		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM memory.index_queue
+		WHERE `+selected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT $4`,
+		[]any{which.Index, which.Namespace, which.Dead, n}, func(scan sqldb.Scan) (e Entry, err error) {
+			err = scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &e.EnqueuedAt)
+			return e, err
+		})
+}
+
+// Retry implements Store.
+func (q rows) Retry(ctx context.Context, which Selection) (int64, error) {
+	return q.write.In(postgres.AllNamespaces).Exec(ctx, `
+		UPDATE memory.index_queue SET dead = false, attempts = 0, not_before = now(), last_error = '' WHERE dead AND `+selected,
+		which.Index, which.Namespace, which.Dead)
+}

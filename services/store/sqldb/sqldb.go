@@ -1,0 +1,294 @@
+// Package sqldb runs one statement on either engine, so that a store has one text for both.
+//  1. A statement is written in PostgreSQL's dialect. Package sqlite translates what differs, when it compiles it.
+//  2. DB is a database or a transaction. In tells the namespace, which row-level security asks for.
+//  3. Query, Get and Exec convert arguments and columns: SQLite has ids as bytes, times as numbers and lists as JSON.
+//
+// A zero time and uuid.Nil are stored as NULL. Statements that differ by more stay with the packages of the engines.
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
+)
+
+// DB is a database of either engine, or a transaction in one. The other field is nil.
+type DB struct {
+	Postgres postgres.Batcher
+	SQLite   sqlite.Conn
+}
+
+// Tx is a transaction that writes. SQLite is nil on PostgreSQL.
+type Tx struct {
+	Postgres postgres.WriteTx
+	SQLite   *sql.Tx
+}
+
+// DB returns the transaction for statements.
+func (tx Tx) DB() DB {
+	if tx.SQLite != nil {
+		return DB{SQLite: tx.SQLite}
+	}
+	return DB{Postgres: tx.Postgres.Tx}
+}
+
+// In is DB.In.
+func (tx Tx) In(namespace string) Scoped { return tx.DB().In(namespace) }
+
+// Putter writes what is derived from the records that a transaction has stored.
+type Putter = func(ctx context.Context, tx Tx, stored map[record.Key]bool) error
+
+// Scoped runs statements about one namespace.
+type Scoped struct {
+	db        DB
+	namespace string
+}
+
+// In returns db for statements about one namespace, or postgres.AllNamespaces.
+func (db DB) In(namespace string) Scoped { return Scoped{db, namespace} }
+
+// Args collects the arguments of a statement while its text is built.
+type Args = postgres.Args
+
+// Scan reads the columns of a row into targets. A NULL time or id is the zero one.
+type Scan = func(targets ...any) error
+
+// Query returns what scan makes of each row of a statement.
+func Query[T any](ctx context.Context, s Scoped, statement string, args []any, scan func(Scan) (T, error)) ([]T, error) {
+	if s.db.SQLite != nil {
+		args, err := SQLiteArgs(statement, args)
+		if err != nil {
+			return nil, err
+		}
+		return sqlite.Query(ctx, s.db.SQLite, func(row func(...any) error) (T, error) {
+			return scan(func(targets ...any) error { return row(wrapped(targets, sqliteTarget)...) })
+		}, statement, args...)
+	}
+	rows, err := postgres.In(s.db.Postgres, s.namespace).Query(ctx, statement, postgresArgs(args)...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) {
+		return scan(func(targets ...any) error { return row.Scan(wrapped(targets, postgresTarget)...) })
+	})
+}
+
+// Records returns the records of a statement that selects record.Columns.
+func (s Scoped) Records(ctx context.Context, statement string, args ...any) ([]record.Record, error) {
+	if s.db.SQLite != nil {
+		args, err := SQLiteArgs(statement, args)
+		if err != nil {
+			return nil, err
+		}
+		return sqlite.Query(ctx, s.db.SQLite, func(row func(...any) error) (record.Record, error) { return sqlite.ScanRecord(row) }, statement, args...)
+	}
+	rows, err := postgres.In(s.db.Postgres, s.namespace).Query(ctx, statement, postgresArgs(args)...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, postgres.ScanRecord)
+}
+
+// IDs returns the ids that a statement selects or returns.
+func (s Scoped) IDs(ctx context.Context, statement string, args ...any) ([]uuid.UUID, error) {
+	return Query(ctx, s, statement, args, func(scan Scan) (id uuid.UUID, err error) {
+		err = scan(&id)
+		return id, err
+	})
+}
+
+// Get scans the only row of a statement, and reports whether there is one.
+func (s Scoped) Get(ctx context.Context, statement string, args []any, targets ...any) (found bool, err error) {
+	rows, err := Query(ctx, s, statement, args, func(scan Scan) (struct{}, error) { return struct{}{}, scan(targets...) })
+	return len(rows) > 0, err
+}
+
+// Call is Get with a statement of SQLite's. On PostgreSQL it calls a function instead, as postgres.Call; the DB must be a pool.
+func (s Scoped) Call(ctx context.Context, call, statement string, args []any, targets ...any) (found bool, err error) {
+	if s.db.SQLite != nil {
+		return s.Get(ctx, statement, args, targets...)
+	}
+	rows, err := postgres.Call(ctx, s.db.Postgres.(*pgxpool.Pool), s.namespace, call, args, func(row pgx.CollectableRow) (struct{}, error) {
+		return struct{}{}, row.Scan(wrapped(targets, postgresTarget)...)
+	})
+	return len(rows) > 0, err
+}
+
+// Batch collects statements that Send runs in one round trip.
+type Batch []struct {
+	statement string
+	args      []any
+	records   *[]record.Record
+}
+
+// Records adds a statement that selects record.Columns.
+func (b *Batch) Records(to *[]record.Record, statement string, args ...any) {
+	*b = append(*b, Batch{{statement, args, to}}...)
+}
+
+// Send runs the statements of a batch.
+func (s Scoped) Send(ctx context.Context, b Batch) (err error) {
+	batch := &pgx.Batch{}
+	for _, q := range b {
+		if s.db.SQLite == nil {
+			batch.Queue(q.statement, postgresArgs(q.args)...).Query(func(rows pgx.Rows) (err error) {
+				*q.records, err = pgx.CollectRows(rows, postgres.ScanRecord)
+				return err
+			})
+		} else if *q.records, err = s.Records(ctx, q.statement, q.args...); err != nil {
+			return err
+		}
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	return postgres.In(s.db.Postgres, s.namespace).Send(ctx, batch)
+}
+
+// Exec runs a statement and returns how many rows it has changed.
+func (s Scoped) Exec(ctx context.Context, statement string, args ...any) (changed int64, err error) {
+	if s.db.SQLite != nil {
+		if args, err = SQLiteArgs(statement, args); err != nil {
+			return 0, err
+		}
+		result, err := s.db.SQLite.ExecContext(ctx, statement, args...)
+		if err != nil {
+			return 0, err
+		}
+		return result.RowsAffected()
+	}
+	tag, err := postgres.In(s.db.Postgres, s.namespace).Exec(ctx, statement, postgresArgs(args)...)
+	return tag.RowsAffected(), err
+}
+
+// Live returns a condition on the memories row called alias, as postgres.Live.
+func (db DB) Live(f record.Filter, alias string, args *Args) string {
+	if db.SQLite == nil {
+		return postgres.Live(f, alias, args)
+	}
+	common := f
+	common.TagsAny, common.TagsAll, common.Metadata = nil, nil, nil
+	where := postgres.Live(common, alias, args)
+	if len(f.TagsAny) > 0 {
+		where += fmt.Sprintf(" AND EXISTS (SELECT 1 FROM json_each(%s.tags) t WHERE t.value IN (SELECT value FROM json_each(%s)))", alias, args.Add(f.TagsAny))
+	}
+	if len(f.TagsAll) > 0 {
+		where += fmt.Sprintf(" AND NOT EXISTS (SELECT value FROM json_each(%s) EXCEPT SELECT value FROM json_each(%s.tags))", args.Add(f.TagsAll), alias)
+	}
+	if len(f.Metadata) > 0 {
+		// Compare as JSON: the number 1, the string "1" and true are different.
+		where += fmt.Sprintf(` AND NOT EXISTS (SELECT 1 FROM json_each(%s) w WHERE NOT EXISTS (SELECT 1 FROM json_each(%s.metadata) e
+			WHERE e.key = w.key AND e.type IN ('true', 'false', 'text', 'integer', 'real') AND e.value = w.value
+				AND (e.type = w.type OR (e.type IN ('integer', 'real') AND w.type IN ('integer', 'real')))))`, args.Add(f.Metadata), alias)
+	}
+	return where
+}
+
+// postgresArgs replaces zero times and ids by NULL.
+func postgresArgs(args []any) []any {
+	return wrapped(args, func(arg any) any {
+		switch v := arg.(type) {
+		case uuid.UUID:
+			if v == uuid.Nil {
+				return nil
+			}
+		case time.Time:
+			if v.IsZero() {
+				return nil
+			}
+		}
+		return arg
+	})
+}
+
+// SQLiteArgs replaces what SQLite has no type for, and adds the time if the statement asks for it.
+func SQLiteArgs(statement string, args []any) (converted []any, err error) {
+	converted = wrapped(args, func(arg any) any {
+		switch v := arg.(type) {
+		case uuid.UUID:
+			return sqlite.ID(v)
+		case time.Time:
+			return sqlite.Micros(v)
+		case []uuid.UUID, []string, []record.Link, map[string]any:
+			text, failed := json.Marshal(v)
+			err = errors.Join(err, failed)
+			return string(text)
+		}
+		return arg
+	})
+	if strings.Contains(statement, "now()") {
+		converted = append(converted, sql.Named(sqlite.Now, time.Now().UnixMicro()))
+	}
+	return converted, err
+}
+
+func wrapped(values []any, by func(any) any) []any {
+	out := make([]any, len(values))
+	for i, v := range values {
+		out[i] = by(v)
+	}
+	return out
+}
+
+func postgresTarget(target any) any {
+	switch t := target.(type) {
+	case *uuid.UUID:
+		return (*postgresID)(t)
+	case *time.Time:
+		return (*postgresTime)(t)
+	}
+	return target
+}
+
+// postgresID is an id as pgx has it. For a uuid.UUID, which is an sql.Scanner, it would make text of that.
+type postgresID uuid.UUID
+
+// ScanUUID implements pgtype.UUIDScanner.
+func (id *postgresID) ScanUUID(v pgtype.UUID) error {
+	*id = v.Bytes
+	return nil
+}
+
+// postgresTime is a time in UTC.
+type postgresTime time.Time
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner.
+func (t *postgresTime) ScanTimestamptz(v pgtype.Timestamptz) error {
+	if *t = (postgresTime{}); v.Valid {
+		*t = postgresTime(v.Time.UTC())
+	}
+	return nil
+}
+
+func sqliteTarget(target any) any {
+	if t, is := target.(*time.Time); is {
+		return (*sqliteTime)(t)
+	}
+	return target
+}
+
+// sqliteTime is a time in UTC, from microseconds.
+type sqliteTime time.Time
+
+// Scan implements sql.Scanner.
+func (t *sqliteTime) Scan(from any) error {
+	var micros sql.NullInt64
+	if err := micros.Scan(from); err != nil {
+		return err
+	}
+	*t = sqliteTime(sqlite.Time(micros))
+	return nil
+}

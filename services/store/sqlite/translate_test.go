@@ -1,0 +1,16 @@
+package sqlite_test
+
+import "testing"
+
+// A statement in PostgreSQL's dialect runs: lists of ids and texts, schemas, locks, collations, the time and placeholders.
+func TestTranslated(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	change(t, db, `CREATE TABLE memories (id BLOB, name TEXT, expires_at INTEGER)`, `INSERT INTO memories VALUES (unhex('0123456789abcdef0123456789abcdef'), 'a', 2), (x'02', 'b', 2)`)
+	var name string
+	if err := db.Read.QueryRowContext(t.Context(), `
+		SELECT name FROM memory.memories WHERE id = ANY($2::uuid[]) AND name = ANY($1::text[]) AND expires_at > $3
+		ORDER BY name COLLATE "C" LIMIT 1 FOR UPDATE SKIP LOCKED`, `["b", "a"]`, `["01234567-89ab-cdef-0123-456789abcdef"]`, 1).Scan(&name); err != nil || name != "a" {
+		t.Errorf("a translated statement returns %q, %v, want a", name, err)
+	}
+}
