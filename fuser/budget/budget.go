@@ -4,7 +4,7 @@
 //
 //  1. Total bounds the whole call by the caller's deadline, the request's budget and the configured maximum.
 //  2. Plan subtracts a reserve, in which the gateway merges, fetches contents and writes the answer. Of the rest it keeps
-//     RerankShare for reranking, and of what remains SecondShare for the second wave of legs. The first wave has the rest.
+//     a share for reranking, and of what remains a share for the second wave of legs. The first wave has the rest.
 //  3. When a wave begins, each of its legs gets a part of the time that is left until the end of the wave (Leg.Allot).
 //
 // Check refuses at start a configuration in which a limit does not fit into the one around it.
@@ -19,25 +19,25 @@ import (
 // MinLeg is the least time with which a search or the reranking is started. A leg may be configured to need more.
 const MinLeg = 2 * time.Millisecond
 
+const (
+	// reserveShare of the budget is kept in reserve, within two bounds.
+	reserveShare = 0.2
+	leastReserve = 2 * time.Millisecond
+	mostReserve  = 50 * time.Millisecond
+	// secondShare is for the second wave of legs, if there is one.
+	secondShare = 0.3
+	// rerankShare is for the reranker and for fetching the texts that it reads, if there is one.
+	rerankShare = 0.3
+)
+
 // Config bounds the budget of a recall.
 type Config struct {
-	Default      time.Duration // for a caller that sets no deadline
-	Max          time.Duration // of every recall
-	ReserveShare float64       // share of the budget kept in reserve, 0 to 1, within the two bounds below
-	ReserveMin   time.Duration
-	ReserveMax   time.Duration
-	SecondShare  float64 // for the second wave of legs, if there is one
-	RerankShare  float64 // for the reranker and for fetching the texts that it reads, if there is one
+	Default time.Duration // for a caller that sets no deadline
+	Max     time.Duration // of every recall
 }
 
 // DefaultConfig suits an agent that asks before every turn.
-func DefaultConfig() Config {
-	return Config{
-		Default: 500 * time.Millisecond, Max: 10 * time.Second,
-		ReserveShare: 0.2, ReserveMin: 2 * time.Millisecond, ReserveMax: 50 * time.Millisecond,
-		SecondShare: 0.3, RerankShare: 0.3,
-	}
-}
+func DefaultConfig() Config { return Config{Default: 500 * time.Millisecond, Max: 10 * time.Second} }
 
 // Leg bounds one leg's part of its wave's time.
 type Leg struct {
@@ -78,11 +78,11 @@ type Plan struct {
 
 // Plan divides total. Nothing is kept for a later stage that would get less than MinLeg. It returns ErrTooSmall if the first
 // stage gets less.
-func (c Config) Plan(total time.Duration, stages Stages) (Plan, error) {
-	reserve := c.reserve(total)
-	plan := Plan{Total: total, Contents: total - min(reserve/2, c.ReserveMin), Rerank: total - reserve}
-	plan.Second = plan.Rerank - kept(plan.Rerank, c.RerankShare, stages.Rerank)
-	plan.First = plan.Second - kept(plan.Second, c.SecondShare, stages.Second)
+func (Config) Plan(total time.Duration, stages Stages) (Plan, error) {
+	reserve := reserveOf(total)
+	plan := Plan{Total: total, Contents: total - min(reserve/2, leastReserve), Rerank: total - reserve}
+	plan.Second = plan.Rerank - kept(plan.Rerank, rerankShare, stages.Rerank)
+	plan.First = plan.Second - kept(plan.Second, secondShare, stages.Second)
 	if plan.First < MinLeg {
 		return plan, ErrTooSmall
 	}
@@ -97,8 +97,8 @@ func kept(left time.Duration, share float64, wanted bool) time.Duration {
 	return 0
 }
 
-func (c Config) reserve(total time.Duration) time.Duration {
-	return max(min(time.Duration(float64(total)*c.ReserveShare), c.ReserveMax), c.ReserveMin)
+func reserveOf(total time.Duration) time.Duration {
+	return max(min(time.Duration(float64(total)*reserveShare), mostReserve), leastReserve)
 }
 
 // Allot returns the leg's part of its wave's time. The request's limit for the leg, if not 0, bounds it too. The reason is
@@ -122,8 +122,11 @@ func (l Leg) least() time.Duration { return max(l.Min, MinLeg) }
 // Check returns an error that shows the arithmetic unless every inner limit fits into its outer one. rerank bounds the
 // reranker, nil if there is none.
 func (c Config) Check(legs map[string]Leg, rerank *Leg) error {
-	if err := c.checkBounds(); err != nil {
-		return err
+	switch {
+	case c.Default <= 0:
+		return fmt.Errorf("budget: default %v must be above 0", c.Default)
+	case c.Default > c.Max:
+		return fmt.Errorf("budget: default %v exceeds maximum %v", c.Default, c.Max)
 	}
 	stages := Stages{Rerank: rerank != nil}
 	for _, leg := range legs {
@@ -132,7 +135,7 @@ func (c Config) Check(legs map[string]Leg, rerank *Leg) error {
 	plan, err := c.Plan(c.Default, stages)
 	if err != nil || stages.Second && plan.Second == plan.First || stages.Rerank && plan.Rerank == plan.Second {
 		return fmt.Errorf("budget: default %v - reserve %v leaves %v; each wave needs %v; the second wave's share would be %g and reranking's %g",
-			c.Default, c.reserve(c.Default), plan.Rerank, MinLeg, c.SecondShare, c.RerankShare)
+			c.Default, reserveOf(c.Default), plan.Rerank, MinLeg, secondShare, rerankShare)
 	}
 	for name, leg := range legs {
 		wave, which := plan.First, "the first wave has"
@@ -149,34 +152,16 @@ func (c Config) Check(legs map[string]Leg, rerank *Leg) error {
 	return nil
 }
 
-func (c Config) checkBounds() error {
-	switch {
-	case c.Default <= 0 || c.Max <= 0 || c.ReserveMin < 0:
-		return fmt.Errorf("budget: default %v and maximum %v must be above 0, and the least reserve %v at least 0", c.Default, c.Max, c.ReserveMin)
-	case c.Default > c.Max:
-		return fmt.Errorf("budget: default %v exceeds maximum %v", c.Default, c.Max)
-	case c.ReserveShare < 0 || c.ReserveShare >= 1:
-		return fmt.Errorf("budget: reserve share %g must be at least 0 and below 1", c.ReserveShare)
-	case c.ReserveMin > c.ReserveMax:
-		return fmt.Errorf("budget: least reserve %v exceeds greatest %v", c.ReserveMin, c.ReserveMax)
-	case !(c.SecondShare > 0 && c.SecondShare < 1):
-		return fmt.Errorf("budget: share of the second wave %g must be above 0 and below 1", c.SecondShare)
-	case !(c.RerankShare > 0 && c.RerankShare < 1):
-		return fmt.Errorf("budget: share of reranking %g must be above 0 and below 1", c.RerankShare)
-	}
-	return nil
-}
-
 // checkLeg checks a leg whose wave has so long of the default budget. which is how an error names the wave.
 func (c Config) checkLeg(name string, leg Leg, wave time.Duration, which string) error {
-	most := c.Max - c.reserve(c.Max) // what the first wave has of the maximum if it is the only stage
+	most := c.Max - reserveOf(c.Max) // what the first wave has of the maximum if it is the only stage
 	switch {
 	case !(leg.Share > 0 && leg.Share <= 1):
 		return fmt.Errorf("%s: share %g must be above 0 and at most 1", name, leg.Share)
 	case leg.Cap < 0 || leg.Min < 0:
 		return fmt.Errorf("%s: cap %v and least time %v must not be negative", name, leg.Cap, leg.Min)
 	case leg.Cap > most:
-		return fmt.Errorf("%s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most, c.Max, c.reserve(c.Max))
+		return fmt.Errorf("%s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most, c.Max, reserveOf(c.Max))
 	}
 	if got, tooLittle := leg.Allot(wave, 0); tooLittle != "" {
 		return fmt.Errorf("%s: of the %v that %s of the default budget, share %g and cap %v leave it %v, less than the %v it needs",

@@ -106,18 +106,14 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 	}{
 		"default above maximum":  {func(c *budget.Config) { c.Default = time.Minute }, good, []string{"1m0s", "10s"}},
 		"default eaten up":       {func(c *budget.Config) { c.Default = 3 * ms }, good, []string{"3ms", "2ms", "1ms"}},
-		"reserve bounds crossed": {func(c *budget.Config) { c.ReserveMin = time.Second }, good, []string{"1s", "50ms"}},
-		"whole budget reserved":  {func(c *budget.Config) { c.ReserveShare = 1 }, good, []string{"1"}},
 		"cap above what is left": {nil, map[string]budget.Leg{"dense": {Share: 1, Cap: 10 * time.Second}}, []string{"dense", "10s", "9.95s", "50ms"}},
 		"share of nothing":       {nil, map[string]budget.Leg{"graph": {}}, []string{"graph", "share 0"}},
 		"too small a share":      {nil, map[string]budget.Leg{"graph": {Share: .001}}, []string{"graph", "450µs", "2ms"}},
 		"share is not a number":  {nil, map[string]budget.Leg{"graph": {Share: math.NaN()}}, []string{"graph", "NaN"}},
 		"needs more than it has": {nil, map[string]budget.Leg{"graph": {Share: 1, Cap: 20 * ms, Min: 30 * ms}}, []string{"graph", "450ms", "20ms", "30ms"}},
-		"second wave too short": {func(c *budget.Config) { c.SecondShare = .01 },
-			map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true, Min: 10 * ms}}, []string{"graph", "second", "4.5ms", "10ms"}},
-		"second wave takes everything": {func(c *budget.Config) { c.SecondShare = 1 }, good, []string{"1 must be"}},
-		"second wave gets nothing": {func(c *budget.Config) { c.SecondShare = .001 },
-			map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true}}, []string{"500ms", "50ms", "450ms", "2ms", "0.001"}},
+		"second wave too short":  {nil, map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true, Min: 200 * ms}}, []string{"graph", "second", "135ms", "200ms"}},
+		"second wave gets nothing": {func(c *budget.Config) { c.Default = 6 * ms },
+			map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true}}, []string{"6ms", "2ms", "4ms", "0.3"}},
 	} {
 		c := budget.DefaultConfig()
 		if x.change != nil {
@@ -138,18 +134,17 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	for name, x := range map[string]struct {
-		share  float64
+		total  time.Duration
 		rerank budget.Leg
 		want   []string
 	}{
-		"gets nothing":           {.001, budget.Leg{Share: 1}, []string{"450ms", "reranking's 0.001"}},
-		"gets everything":        {1, budget.Leg{Share: 1}, []string{"reranking 1 must be"}},
-		"needs more than it has": {.3, budget.Leg{Share: 1, Min: 200 * ms}, []string{"reranker", "135ms", "200ms"}},
-		"cap above what is left": {.3, budget.Leg{Share: 1, Cap: 10 * time.Second}, []string{"reranker", "10s", "9.95s"}},
-		"fits":                   {.3, budget.Leg{Share: 1, Cap: 100 * ms, Min: 10 * ms}, nil},
+		"gets nothing":           {6 * ms, budget.Leg{Share: 1}, []string{"4ms", "reranking's 0.3"}},
+		"needs more than it has": {500 * ms, budget.Leg{Share: 1, Min: 200 * ms}, []string{"reranker", "135ms", "200ms"}},
+		"cap above what is left": {500 * ms, budget.Leg{Share: 1, Cap: 10 * time.Second}, []string{"reranker", "10s", "9.95s"}},
+		"fits":                   {500 * ms, budget.Leg{Share: 1, Cap: 100 * ms, Min: 10 * ms}, nil},
 	} {
 		c := budget.DefaultConfig()
-		c.RerankShare = x.share
+		c.Default = x.total
 		err := c.Check(good, &x.rerank)
 		if (err == nil) != (x.want == nil) {
 			t.Errorf("reranker that %s: %v", name, err)

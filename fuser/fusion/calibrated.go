@@ -27,16 +27,13 @@ const (
 // calibrate scores all documents.
 func (m *merge) calibrate() {
 	m.describe()
-	at := m.at
 	m.unseen = append(m.unseen[:0], make([]float64, len(m.documents))...)
-	for _, l := range m.order {
-		list := &m.lists[l]
+	for l, own := range m.each() {
 		if m.roles[l] == unknown {
-			for h := range list.Hits {
-				m.unseen[at[h]] += unseenVote(list, h+1)
+			for h, d := range own {
+				m.unseen[d] += unseenVote(&m.lists[l], h+1)
 			}
 		}
-		at = at[len(list.Hits):]
 	}
 	for d := range m.documents {
 		m.documents[d].score = m.evidence(int32(d)) + m.unseen[d]
@@ -111,11 +108,8 @@ func (o Options) priorLogOdds(d *document) float64 {
 
 // keepOrders gives the log-odds of a list that is alone in its namespace out in the list's own order.
 func (m *merge) keepOrders() {
-	at := m.at
-	for _, l := range m.order {
+	for l, own := range m.each() {
 		list := &m.lists[l]
-		own := at[:len(list.Hits)]
-		at = at[len(list.Hits):]
 		alone := len(list.Hits) > 0 && !slices.ContainsFunc(m.order, func(other int) bool {
 			return other != l && m.lists[other].Namespace == list.Namespace && len(m.lists[other].Hits) > 0 && m.lists[other].Weight > 0
 		})
@@ -145,11 +139,8 @@ func (m *merge) explain(d int32) {
 	by := m.shares(d)
 	total, said := logOdds(document.score), 0.
 	namespace := m.lists[document.list].Namespace
-	at := m.at
-	for _, l := range m.order {
+	for l, own := range m.each() {
 		list := &m.lists[l]
-		own := at[:len(list.Hits)]
-		at = at[len(list.Hits):]
 		if list.Namespace != namespace || m.roles[l] > unknown {
 			continue
 		}

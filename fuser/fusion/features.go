@@ -251,22 +251,16 @@ func (l *List) absent(r role, s shape, x *[features]float32) {
 
 // describe computes the features of every document. A namespace's first list of a role has it; further ones are unknown.
 func (m *merge) describe() {
-	at := m.at
-	starts := make([]int, len(m.lists)) // of each list's documents in m.at
-	position := 0
-	for _, l := range m.order {
-		starts[l] = position
-		position += len(m.lists[l].Hits)
-	}
 	m.features = m.features[:0]
 	for range m.documents {
 		m.features = append(m.features, silence)
 	}
 	m.roles = append(m.roles[:0], make([]role, len(m.lists))...)
-	for n, l := range m.order {
+	var seen []int
+	for l, own := range m.each() {
 		list := &m.lists[l]
 		r := list.roleOf()
-		for _, before := range m.order[:n] {
+		for _, before := range seen {
 			if r != unknown && m.roles[before] == r && m.lists[before].Namespace == list.Namespace {
 				r = unknown
 			}
@@ -274,11 +268,10 @@ func (m *merge) describe() {
 		if !list.Answered && len(list.Hits) == 0 || list.Weight == 0 {
 			r = roles + 1 // says nothing
 		}
-		m.roles[l] = r
-		if r >= roles {
-			continue
+		m.roles[l], seen = r, append(seen, l)
+		if r < roles {
+			m.describeList(l, own)
 		}
-		m.describeList(l, at[starts[l]:starts[l]+len(list.Hits)])
 	}
 	m.countVotes()
 	m.findThreads()
@@ -304,11 +297,8 @@ const graphTrust = 3
 
 // countVotes adds up the votes of the legs: 1 / (DefaultK + rank), as in rank fusion with the default weights.
 func (m *merge) countVotes() {
-	at := m.at
-	for _, l := range m.order {
+	for l, own := range m.each() {
 		list, r := &m.lists[l], m.roles[l]
-		own := at[:len(list.Hits)]
-		at = at[len(list.Hits):]
 		if r >= question {
 			continue
 		}
@@ -354,8 +344,8 @@ var silence = func() (x [features]float32) {
 	return x
 }()
 
-// describeList adds what a list says to the features of its namespace's documents. at has the documents of its hits.
-func (m *merge) describeList(l int, at []int32) {
+// describeList adds what a list says to the features of its namespace's documents. own has the documents of its hits.
+func (m *merge) describeList(l int, own []int32) {
 	list, r := &m.lists[l], m.roles[l]
 	s := shapeOf(list.Hits)
 	m.said = append(m.said[:0], make([]bool, len(m.documents))...)
@@ -364,7 +354,7 @@ func (m *merge) describeList(l int, at []int32) {
 			list.overall(r, s, &m.features[d])
 		}
 	}
-	for h, d := range at {
+	for h, d := range own {
 		m.said[d] = true
 		list.of(r, s, &list.Hits[h], h+1, &m.features[d])
 	}

@@ -15,6 +15,7 @@ package fusion
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -208,6 +209,20 @@ func (m *merge) release() {
 	merges.Put(m)
 }
 
+// each yields the lists in order, each with the documents of its hits.
+func (m *merge) each() iter.Seq2[int, []int32] {
+	return func(yield func(int, []int32) bool) {
+		at := m.at
+		for _, l := range m.order {
+			n := len(m.lists[l].Hits)
+			if !yield(l, at[:n]) {
+				return
+			}
+			at = at[n:]
+		}
+	}
+}
+
 // collect finds the distinct memories of all lists.
 func (m *merge) collect() {
 	for i := range m.lists {
@@ -243,8 +258,7 @@ func (m *merge) collect() {
 
 // add adds up the contributions of all lists to every memory. Without scales it uses the ranks.
 func (m *merge) add(scales []Scale) {
-	at := m.at
-	for _, l := range m.order {
+	for l, own := range m.each() {
 		list := &m.lists[l]
 		weight := list.Weight
 		if m.options.Method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX {
@@ -263,9 +277,8 @@ func (m *merge) add(scales []Scale) {
 				c.value = weight * c.normalized
 			}
 			c.raise(trust, bound)
-			m.give(at[h], c)
+			m.give(own[h], c)
 		}
-		at = at[len(list.Hits):]
 		if m.options.Method != triskelev1.FusionMethod_FUSION_METHOD_CONVEX || scales[l].ByRank || len(list.Hits) == 0 {
 			continue
 		}

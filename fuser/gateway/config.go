@@ -13,7 +13,6 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/platform/resilience"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -164,14 +163,13 @@ func ParseMemory(text string) (MemoryConfig, error) {
 
 // Config is the configuration of a gateway.
 type Config struct {
-	Legs    []Leg
-	Budget  budget.Config
-	Fusion  FusionConfig
-	Breaker resilience.BreakerConfig // of each dependency
-	Memory  MemoryConfig
-	Rerank  RerankConfig
-	Cache   CacheConfig
-	Trace   TraceConfig
+	Legs   []Leg
+	Budget budget.Config
+	Fusion FusionConfig
+	Memory MemoryConfig
+	Rerank RerankConfig
+	Cache  CacheConfig
+	Trace  TraceConfig
 	// Policies override the configuration for a namespace and those below it. "" is above all namespaces.
 	Policies map[string]*triskelev1.RecallPolicy
 	// Recent, if not nil, records recent recalls.
@@ -219,7 +217,7 @@ var methods = map[FusionName]triskelev1.FusionMethod{
 // DefaultConfig has no legs. Its fusion is the one that docs/evidence found best.
 func DefaultConfig() Config {
 	return Config{
-		Budget: budget.DefaultConfig(), Breaker: resilience.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultCalls},
+		Budget: budget.DefaultConfig(), Memory: MemoryConfig{Limit: defaultCalls},
 		Fusion: FusionConfig{Method: "calibrated", K: fusion.DefaultK},
 	}
 }
@@ -244,8 +242,6 @@ func (c Config) check() error {
 		return fmt.Errorf("gateway: k %g must not be negative", c.Fusion.K)
 	case c.Fusion.Alpha != nil && !(*c.Fusion.Alpha >= 0 && *c.Fusion.Alpha <= 1):
 		return fmt.Errorf("gateway: alpha %g must be from 0 to 1", *c.Fusion.Alpha)
-	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
-		return fmt.Errorf("gateway: failures %d, window %v and time open %v of the circuit breaker must be above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
 	}
 	if c.Memory.Limit < 0 || c.Memory.Cap < 0 || c.Memory.Cap > c.Budget.Max {
 		return fmt.Errorf("gateway: the memory service's limit %d must be at least 0, and its cap %v from 0 to the greatest budget, %v", c.Memory.Limit, c.Memory.Cap, c.Budget.Max)

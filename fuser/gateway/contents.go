@@ -62,7 +62,20 @@ func (g *Gateway) namespace(ctx context.Context, name string) (*triskelev1.GetNa
 	})
 }
 
-// fetched holds a namespace's winners by id, or the reason why they could not be fetched.
+// get fetches memories. For a failure it returns the state and the reason that the recall reports.
+func (g *Gateway) get(ctx context.Context, req *triskelev1.GetRequest, given time.Duration) (*triskelev1.GetResponse, triskelev1.LegState, string) {
+	resp, err := timedCall(ctx, g.memory.dependency, func(ctx context.Context) (*triskelev1.GetResponse, error) {
+		return g.memory.Get(ctx, req)
+	})
+	if err != nil {
+		g.log.DebugContext(ctx, "memories not fetched", "namespace", req.GetNamespace(), "error", err.Error())
+		state, reason := g.failure(ctx, memoryName, err, given)
+		return nil, state, reason
+	}
+	return resp, triskelev1.LegState_LEG_STATE_OK, ""
+}
+
+// fetched holds a namespace's winners by id, or the reason why some of them could not be fetched.
 type fetched struct {
 	memories map[string]*triskelev1.Memory
 	matches  map[string]*triskelev1.Matches
@@ -73,29 +86,9 @@ type fetched struct {
 // fetchedAtOnce is the most memories that are fetched in one call, whose answer is limited.
 const fetchedAtOnce = 100
 
-// and adds another part of a namespace's winners.
-func (f fetched) and(other fetched) fetched {
-	if other.state == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
-		return f
-	}
-	if other.reason != "" {
-		f.state, f.reason = other.state, other.reason
-	}
-	f.memories, f.matches = merged(f.memories, other.memories), merged(f.matches, other.matches)
-	return f
-}
-
-func merged[V any](a, b map[string]V) map[string]V {
-	if len(a) == 0 {
-		return b
-	}
-	maps.Copy(a, b)
-	return a
-}
-
 // contents fetches memories by namespace, and the matches of the query's words in them unless it is empty. A failure costs the
 // contents only. The report says how the fetches ended.
-func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused, query string, report *triskelev1.ContentsReport) map[string]fetched {
+func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused, query string, report *triskelev1.ContentsReport) map[string]*fetched {
 	start := time.Now()
 	ids := map[string][]string{}
 	for _, f := range fused {
@@ -106,14 +99,23 @@ func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused,
 	defer cancel()
 	var fetching []func()
 	var mu sync.Mutex
-	out := make(map[string]fetched, len(ids))
+	out := make(map[string]*fetched, len(ids))
 	for namespace, all := range ids {
+		of := &fetched{memories: make(map[string]*triskelev1.Memory, len(all)), matches: map[string]*triskelev1.Matches{}, state: triskelev1.LegState_LEG_STATE_OK}
+		out[namespace] = of
 		for some := range slices.Chunk(all, fetchedAtOnce) {
 			fetching = append(fetching, func() {
-				f := g.fetch(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: some, Query: query}, given)
+				resp, state, reason := g.get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: some, Query: query}, given)
 				mu.Lock()
 				defer mu.Unlock()
-				out[namespace] = f.and(out[namespace])
+				if reason != "" {
+					of.state, of.reason = state, reason
+				}
+				for i, m := range resp.GetMemories() {
+					if of.memories[m.GetId()] = m; i < len(resp.GetMatches()) {
+						of.matches[m.GetId()] = resp.GetMatches()[i]
+					}
+				}
 			})
 		}
 	}
@@ -121,37 +123,14 @@ func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused,
 	report.Budget = durationpb.New(max(report.GetBudget().AsDuration(), given))
 	report.Spent = durationpb.New(report.GetSpent().AsDuration() + time.Since(start))
 	report.Asked += int32(len(fused))
-	defer func() {
-		state := attribute.String("state", stateName(report.GetState()))
-		g.contentsTime.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(state))
-	}()
 	for _, namespace := range slices.Sorted(maps.Keys(out)) {
-		f := out[namespace]
-		report.Fetched += int32(len(f.memories))
+		of := out[namespace]
+		report.Fetched += int32(len(of.memories))
 		if report.GetState() == triskelev1.LegState_LEG_STATE_OK {
-			report.State, report.Reason = f.state, f.reason
+			report.State, report.Reason = of.state, of.reason
 		}
 	}
+	state := attribute.String("state", stateName(report.GetState()))
+	g.contentsTime.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(state))
 	return out
-}
-
-// fetch fetches memories of a namespace.
-func (g *Gateway) fetch(ctx context.Context, req *triskelev1.GetRequest, given time.Duration) (f fetched) {
-	resp, err := timedCall(ctx, g.memory.dependency, func(ctx context.Context) (*triskelev1.GetResponse, error) {
-		return g.memory.Get(ctx, req)
-	})
-	if err != nil {
-		g.log.DebugContext(ctx, "contents not fetched", "namespace", req.GetNamespace(), "error", err.Error())
-		f.state, f.reason = g.failure(ctx, memoryName, err, given)
-		return f
-	}
-	f.state = triskelev1.LegState_LEG_STATE_OK
-	f.memories = make(map[string]*triskelev1.Memory, len(resp.GetMemories()))
-	f.matches = make(map[string]*triskelev1.Matches, len(resp.GetMatches()))
-	for i, m := range resp.GetMemories() {
-		if f.memories[m.GetId()] = m; i < len(resp.GetMatches()) {
-			f.matches[m.GetId()] = resp.GetMatches()[i]
-		}
-	}
-	return f
 }

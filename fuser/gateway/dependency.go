@@ -50,7 +50,7 @@ func (g *Gateway) newDependency(name string, limit int) *dependency {
 		slots = semaphore.NewWeighted(int64(limit))
 	}
 	changed := func(open bool) { g.breakerChanged(name, open) }
-	return &dependency{name: name, limit: limit, slots: slots, breaker: resilience.NewBreaker(g.config.Breaker, changed), log: g.log}
+	return &dependency{name: name, limit: limit, slots: slots, breaker: resilience.NewBreaker(changed), log: g.log}
 }
 
 // breakerChanged logs and counts that a circuit breaker opened or closed.

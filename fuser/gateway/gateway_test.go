@@ -572,7 +572,6 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 		},
 		"memory limit below 0":          func(c *gateway.Config) { c.Memory.Limit = -1 },
 		"memory cap beyond all budgets": func(c *gateway.Config) { c.Memory.Cap = time.Hour },
-		"breaker that is never closed":  func(c *gateway.Config) { c.Breaker.Failures = 0 },
 		"negative k":                    func(c *gateway.Config) { c.Fusion.K = -1 },
 		"unknown fusion":                func(c *gateway.Config) { c.Fusion.Method = "sum" },
 		"alpha above 1":                 func(c *gateway.Config) { c.Fusion.Alpha = new(1.5) },

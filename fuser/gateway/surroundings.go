@@ -36,9 +36,8 @@ func (g *Gateway) surround(ctx context.Context, r *recall, hits []*triskelev1.Hi
 		if req == nil {
 			continue
 		}
-		resp, err := timedCall(ctx, g.memory.dependency, func(ctx context.Context) (*triskelev1.GetResponse, error) { return g.memory.Get(ctx, req) })
-		if err != nil {
-			_, reason := g.failure(ctx, memoryName, err, g.forMemory(r))
+		resp, _, reason := g.get(ctx, req, g.forMemory(r))
+		if reason != "" {
 			lost = append(lost, fmt.Sprintf("what stands beside hits in %s could not be fetched (%s)", namespace, reason))
 			continue
 		}

@@ -63,27 +63,9 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	listener := outer.HTTP()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener) // ends with its listener
-	}()
-	ctx, end := context.WithCancel(ctx)
-	drained := make(chan struct{})
-	context.AfterFunc(ctx, func() {
-		defer close(drained)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close()
-		}
-	})
-	return func() {
-		end()
-		<-drained
-		<-served
-	}, nil
+	closeWeb = rpc.ServeHTTP(server, outer.HTTP(), drainTime, log)
+	context.AfterFunc(ctx, closeWeb)
+	return closeWeb, nil
 }
 
 // hurried closes connections whose callers stop reading. They would hold the connection and an answer for ever. A

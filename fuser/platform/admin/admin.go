@@ -109,20 +109,6 @@ func (s *Server) Start(ctx context.Context) (stop func()) {
 		Handler: http.NewCrossOriginProtection().Handler(handler), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			s.log.ErrorContext(ctx, "the admin server has stopped", "error", err.Error())
-		}
-	}()
 	s.log.InfoContext(ctx, "serving the admin port", "address", s.listener.Addr().String())
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close()
-		}
-		<-stopped
-	}
+	return rpc.ServeHTTP(server, s.listener, drainTime, s.log)
 }

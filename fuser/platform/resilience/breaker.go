@@ -18,19 +18,17 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// BreakerConfig says when a circuit breaker opens and for how long.
-type BreakerConfig struct {
-	Failures int           // consecutive failures that open it, 1 or more; half of 4×Failures calls or more within Window do too
-	Window   time.Duration // over which calls are counted
-	Open     time.Duration // after which one call is let through as a probe
-}
+const (
+	// failures in a row open a circuit breaker. So do half of enough calls within breakerWindow.
+	failures      = 5
+	enough        = 4 * failures
+	breakerWindow = 10 * time.Second
+	// probeAfter is how long a circuit breaker is open before it lets one call through.
+	probeAfter = time.Second
+)
 
-// DefaultBreaker opens within a few calls to a dead peer and closes within a second of its return.
-func DefaultBreaker() BreakerConfig {
-	return BreakerConfig{Failures: 5, Window: 10 * time.Second, Open: time.Second}
-}
-
-// Breaker is a circuit breaker. It is safe for concurrent use.
+// Breaker is a circuit breaker. It opens within a few calls to a dead peer and closes within a second of its return. It is safe for
+// concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
@@ -52,12 +50,11 @@ const (
 
 // NewBreaker returns a closed circuit breaker. changed, if not nil, is called when it opens and when it closes again. It
 // must not call the breaker.
-func NewBreaker(config BreakerConfig, changed func(open bool)) *Breaker {
-	failures := uint32(config.Failures)
+func NewBreaker(changed func(open bool)) *Breaker {
 	return &Breaker{gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Interval: config.Window, BucketPeriod: config.Window / 10, Timeout: config.Open,
+		Interval: breakerWindow, BucketPeriod: breakerWindow / 10, Timeout: probeAfter,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= failures || c.Requests >= 4*failures && 2*c.TotalFailures >= c.Requests
+			return c.ConsecutiveFailures >= failures || c.Requests >= enough && 2*c.TotalFailures >= c.Requests
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, errIgnored) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {

@@ -18,7 +18,7 @@ const ms = time.Millisecond
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes []bool
-		b := resilience.NewBreaker(resilience.BreakerConfig{Failures: 3, Window: 10 * time.Second, Open: time.Second}, func(open bool) { changes = append(changes, open) })
+		b := resilience.NewBreaker(func(open bool) { changes = append(changes, open) })
 		call := func(r resilience.Result) bool {
 			done, ok := b.Allow()
 			if ok {
@@ -26,13 +26,14 @@ func TestBreaker(t *testing.T) {
 			}
 			return ok
 		}
-		call(resilience.Failure)
-		call(resilience.Failure)
+		for range 4 {
+			call(resilience.Failure)
+		}
 		for range 10 {
 			call(resilience.Ignored)
 		}
 		if !call(resilience.Failure) || call(resilience.Success) {
-			t.Error("three failures in a row did not open it")
+			t.Error("five failures in a row did not open it")
 		}
 		time.Sleep(time.Second + ms)
 		probe, ok := b.Allow()
@@ -53,7 +54,7 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("changes %v", changes)
 		}
 		// Half of the calls failing is enough too, if they are not few.
-		for i := range 16 {
+		for i := range 24 {
 			call(resilience.Result((i + 1) % 2))
 		}
 		if call(resilience.Success) {

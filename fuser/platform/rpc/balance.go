@@ -96,7 +96,7 @@ func (b *roundRobin) UpdateState(state balancer.State) {
 	for _, child := range endpointsharding.ChildStatesFromPicker(state.Picker) {
 		known, ok := b.replicas.Get(child.Endpoint)
 		if !ok {
-			known = &replica{address: child.Endpoint.Addresses[0].Addr, breaker: resilience.NewBreaker(resilience.DefaultBreaker(), nil)}
+			known = &replica{address: child.Endpoint.Addresses[0].Addr, breaker: resilience.NewBreaker(nil)}
 		}
 		replicas.Set(child.Endpoint, known)
 		if child.State.ConnectivityState == connectivity.Ready {

@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"io"
-	"net/http"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -11,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
@@ -358,21 +356,3 @@ func (s *Server) Stop() {
 	s.local.workers.Close()
 	s.Server.Stop()
 }
-
-// From returns an HTTP request's context with the peer and token where a gate looks for them.
-func From(r *http.Request) context.Context {
-	p := &peer.Peer{Addr: remote(r.RemoteAddr)}
-	if r.TLS != nil {
-		p.AuthInfo = credentials.TLSInfo{State: *r.TLS, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
-	}
-	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
-	return peer.NewContext(ctx, p)
-}
-
-// remote is an address as HTTP has it.
-type remote string
-
-// Network implements net.Addr.
-func (remote) Network() string { return "tcp" }
-
-func (r remote) String() string { return string(r) }

@@ -4,7 +4,7 @@
 //  2. Each span becomes a triskelev1.Span with its service's name; attributes become text.
 //  3. Encode writes a trace as one line, for the gateway's recent recalls.
 //
-// The UnmarshalJSON methods accept OTLP's own JSON and protobuf's JSON, which Tempo uses.
+// It accepts OTLP's own JSON and protobuf's JSON, which Tempo uses.
 package otlp
 
 import (
@@ -21,6 +21,10 @@ import (
 	"strings"
 	"time"
 
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -41,37 +45,18 @@ type document struct {
 	Trace         *document       `json:"trace,omitempty"`
 }
 
-type resourceSpans struct {
-	Resource   resource     `json:"resource"`
-	ScopeSpans []scopeSpans `json:"scopeSpans"`
+// resourceSpans are spans in protobuf's JSON. OTLP's own differs from it only in its ids, see id.
+type resourceSpans struct{ *tracepb.ResourceSpans }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *resourceSpans) UnmarshalJSON(text []byte) error {
+	r.ResourceSpans = &tracepb.ResourceSpans{}
+	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, r.ResourceSpans)
 }
 
-type resource struct {
-	Attributes []attribute `json:"attributes"`
-}
-
-type scopeSpans struct {
-	Spans []span `json:"spans"`
-}
-
-type span struct {
-	TraceID    id          `json:"traceId"`
-	SpanID     id          `json:"spanId"`
-	ParentID   id          `json:"parentSpanId,omitempty"`
-	Name       string      `json:"name"`
-	Start      nanos       `json:"startTimeUnixNano"`
-	End        nanos       `json:"endTimeUnixNano"`
-	Attributes []attribute `json:"attributes,omitempty"`
-	Status     *status     `json:"status,omitempty"`
-}
-
-type status struct {
-	Code code `json:"code,omitempty"`
-}
-
-type attribute struct {
-	Key   string `json:"key"`
-	Value value  `json:"value"`
+// MarshalJSON implements json.Marshaler.
+func (r resourceSpans) MarshalJSON() ([]byte, error) {
+	return protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(r.ResourceSpans)
 }
 
 const serviceName = "service.name"
@@ -97,17 +82,18 @@ func Decode(r io.Reader, add func(traceID string, span *triskelev1.Span) error) 
 func (d document) spans(add func(string, *triskelev1.Span) error) error {
 	for _, of := range slices.Concat(d.ResourceSpans, d.Batches) {
 		service := ""
-		for _, a := range of.Resource.Attributes {
-			if a.Key == serviceName {
-				service = string(a.Value)
+		for _, a := range of.GetResource().GetAttributes() {
+			if a.GetKey() == serviceName {
+				service = text(a.GetValue())
 			}
 		}
-		for _, scope := range of.ScopeSpans {
-			for _, s := range scope.Spans {
-				if s.TraceID == "" || s.SpanID == "" {
-					return fmt.Errorf("span %q lacks its id or its trace's", s.Name)
+		for _, scope := range of.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				traceID, span, err := message(s, service)
+				if err != nil {
+					return err
 				}
-				if err := add(string(s.TraceID), s.message(service)); err != nil {
+				if err := add(traceID, span); err != nil {
 					return err
 				}
 			}
@@ -119,17 +105,31 @@ func (d document) spans(add func(string, *triskelev1.Span) error) error {
 	return nil
 }
 
-func (s span) message(service string) *triskelev1.Span {
-	out := &triskelev1.Span{
-		Id: string(s.SpanID), ParentId: string(s.ParentID), Name: s.Name, Service: service,
-		Start:      timestamppb.New(time.Unix(0, int64(s.Start))),
-		Duration:   durationpb.New(time.Duration(max(s.End, s.Start) - s.Start)),
-		Attributes: make(map[string]string, len(s.Attributes)), Failed: s.Status != nil && s.Status.Code == failed,
+// message returns a span and its trace's id.
+func message(s *tracepb.Span, service string) (traceID string, out *triskelev1.Span, err error) {
+	var ids [3]string
+	for i, raw := range [][]byte{s.GetTraceId(), s.GetSpanId(), s.GetParentSpanId()} {
+		if ids[i], err = id(raw); err != nil {
+			return "", nil, err
+		}
 	}
-	for _, a := range s.Attributes {
-		out.Attributes[a.Key] = string(a.Value)
+	if ids[0] == "" || ids[1] == "" {
+		return "", nil, fmt.Errorf("span %q lacks its id or its trace's", s.GetName())
 	}
-	return out
+	start, end := s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano()
+	if max(start, end) > math.MaxInt64 {
+		return "", nil, fmt.Errorf("time %d is out of range", max(start, end))
+	}
+	out = &triskelev1.Span{
+		Id: ids[1], ParentId: ids[2], Name: s.GetName(), Service: service,
+		Start:      timestamppb.New(time.Unix(0, int64(start))),
+		Duration:   durationpb.New(time.Duration(max(end, start) - start)),
+		Attributes: make(map[string]string, len(s.GetAttributes())), Failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR,
+	}
+	for _, a := range s.GetAttributes() {
+		out.Attributes[a.GetKey()] = text(a.GetValue())
+	}
+	return ids[0], out, nil
 }
 
 // Encode writes a trace as one line. Attributes become text.
@@ -137,108 +137,73 @@ func Encode(w io.Writer, t Trace) error {
 	var d document
 	for _, of := range t.Spans {
 		begin := of.GetStart().AsTime().UnixNano()
-		s := span{
-			TraceID: id(t.ID), SpanID: id(of.GetId()), ParentID: id(of.GetParentId()), Name: of.GetName(),
-			Start: nanos(begin), End: nanos(begin + int64(of.GetDuration().AsDuration())),
+		s := &tracepb.Span{
+			TraceId: raw(t.ID), SpanId: raw(of.GetId()), ParentSpanId: raw(of.GetParentId()), Name: of.GetName(),
+			StartTimeUnixNano: uint64(begin), EndTimeUnixNano: uint64(begin + int64(of.GetDuration().AsDuration())),
 		}
 		for _, key := range slices.Sorted(maps.Keys(of.GetAttributes())) {
-			s.Attributes = append(s.Attributes, attribute{key, value(of.GetAttributes()[key])})
+			s.Attributes = append(s.Attributes, attribute(key, of.GetAttributes()[key]))
 		}
 		if of.GetFailed() {
-			s.Status = &status{failed}
+			s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
 		}
-		service := []attribute{{serviceName, value(of.GetService())}}
-		i := slices.IndexFunc(d.ResourceSpans, func(r resourceSpans) bool { return r.Resource.Attributes[0] == service[0] })
+		i := slices.IndexFunc(d.ResourceSpans, func(r resourceSpans) bool {
+			return r.GetResource().GetAttributes()[0].GetValue().GetStringValue() == of.GetService()
+		})
 		if i < 0 {
 			i = len(d.ResourceSpans)
-			d.ResourceSpans = append(d.ResourceSpans, resourceSpans{resource{service}, []scopeSpans{{}}})
+			d.ResourceSpans = append(d.ResourceSpans, resourceSpans{&tracepb.ResourceSpans{
+				Resource: &resourcepb.Resource{Attributes: []*commonpb.KeyValue{attribute(serviceName, of.GetService())}}, ScopeSpans: []*tracepb.ScopeSpans{{}},
+			}})
 		}
-		scope := &d.ResourceSpans[i].ScopeSpans[0]
+		scope := d.ResourceSpans[i].GetScopeSpans()[0]
 		scope.Spans = append(scope.Spans, s)
 	}
 	return json.NewEncoder(w).Encode(d)
 }
 
-// id is a trace's or a span's in lower-case hex. OTLP has hex, and protobuf's JSON, which Tempo uses, base64.
-type id string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (i *id) UnmarshalJSON(text []byte) error {
-	var s string
-	if err := json.Unmarshal(text, &s); err != nil {
-		return err
-	}
-	var raw []byte
-	var err error
-	switch len(s) {
-	case 0:
-		*i = ""
-		return nil
-	case 16, 32:
-		raw, err = hex.DecodeString(s)
+// id returns an id as lower-case hex. protobuf's JSON has bytes as base64, as which the hex digits of OTLP's JSON were read.
+func id(raw []byte) (string, error) {
+	digits := hex.EncodeToString(raw)
+	switch len(raw) {
+	case 0, 8, 16:
 	case 12, 24:
-		raw, err = base64.StdEncoding.DecodeString(s)
-	default:
-		err = errors.New("its length is not that of an id")
-	}
-	if err != nil {
-		return fmt.Errorf("id %.40q: %w", s, err)
-	}
-	if *i = id(hex.EncodeToString(raw)); strings.Trim(string(*i), "0") == "" {
-		*i = ""
-	}
-	return nil
-}
-
-// nanos is a time since 1970, a string in JSON, whose numbers are too short.
-type nanos int64
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *nanos) UnmarshalJSON(text []byte) error {
-	value, err := strconv.ParseUint(strings.Trim(string(text), `"`), 10, 64)
-	if err != nil || value > math.MaxInt64 {
-		return fmt.Errorf("time %.40s is out of range", text)
-	}
-	*n = nanos(value)
-	return nil
-}
-
-// MarshalJSON implements json.Marshaler.
-func (n nanos) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `"%d"`, int64(n)), nil }
-
-// code of a status.
-type code int
-
-const failed code = 2
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (c *code) UnmarshalJSON(text []byte) error {
-	if string(text) == "2" || string(text) == `"STATUS_CODE_ERROR"` {
-		*c = failed
-	}
-	return nil
-}
-
-// value is an attribute's value as text. Lists and objects stay JSON.
-type value string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *value) UnmarshalJSON(text []byte) error {
-	var of map[string]json.RawMessage // one of stringValue, intValue, boolValue, doubleValue, …
-	if err := json.Unmarshal(text, &of); err != nil {
-		return err
-	}
-	for _, kind := range slices.Sorted(maps.Keys(of)) {
-		var s string
-		if json.Unmarshal(of[kind], &s) != nil { // a number, true or false
-			s = string(of[kind])
+		digits = strings.ToLower(base64.StdEncoding.EncodeToString(raw))
+		if _, err := hex.DecodeString(digits); err != nil {
+			return "", fmt.Errorf("id %q: %w", digits, err)
 		}
-		*v = value(s)
+	default:
+		return "", fmt.Errorf("id %.40s: its length is not that of an id", digits)
 	}
-	return nil
+	if strings.Trim(digits, "0") == "" {
+		return "", nil
+	}
+	return digits, nil
 }
 
-// MarshalJSON implements json.Marshaler.
-func (v value) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{"stringValue": string(v)})
+// raw is the inverse of id: protobuf's JSON writes the bytes as the digits.
+func raw(id string) []byte {
+	bytes, _ := base64.StdEncoding.DecodeString(id) // digits of hex are digits of base64
+	return bytes
+}
+
+func attribute(key, value string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
+}
+
+// text is an attribute's value as text. Lists and objects stay JSON.
+func text(value *commonpb.AnyValue) string {
+	switch v := value.GetValue().(type) {
+	case nil:
+		return ""
+	case *commonpb.AnyValue_StringValue:
+		return v.StringValue
+	case *commonpb.AnyValue_IntValue:
+		return strconv.FormatInt(v.IntValue, 10)
+	case *commonpb.AnyValue_BoolValue:
+		return strconv.FormatBool(v.BoolValue)
+	case *commonpb.AnyValue_DoubleValue:
+		return strconv.FormatFloat(v.DoubleValue, 'g', -1, 64)
+	}
+	return protojson.Format(value)
 }

@@ -1,0 +1,68 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+)
+
+// ServeHTTP serves until stop is called. stop waits for running requests, but no longer than drain, and may be called again.
+func ServeHTTP(server *http.Server, listener net.Listener, drain time.Duration, log *slog.Logger) (stop func()) {
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			log.Error("an HTTP server has stopped", "address", listener.Addr().String(), "error", err.Error())
+		}
+	}()
+	return sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), drain)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+		<-served
+	})
+}
+
+// Loopback refuses requests to a host other than loopback. It stops DNS rebinding, by which a foreign page resolves
+// its name to this machine and reads the answers.
+func Loopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "ask for 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// From returns an HTTP request's context with the peer and token where a gate looks for them.
+func From(r *http.Request) context.Context {
+	p := &peer.Peer{Addr: remote(r.RemoteAddr)}
+	if r.TLS != nil {
+		p.AuthInfo = credentials.TLSInfo{State: *r.TLS, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	}
+	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
+	return peer.NewContext(ctx, p)
+}
+
+// remote is an address as HTTP has it.
+type remote string
+
+// Network implements net.Addr.
+func (remote) Network() string { return "tcp" }
+
+func (r remote) String() string { return string(r) }
