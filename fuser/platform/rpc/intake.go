@@ -77,7 +77,7 @@ func (in *intake) next(message any) error {
 	if in.single {
 		end := func() (struct{}, error) { return struct{}{}, stream.ReadMessageHeader(make([]byte, FrameHeader)) }
 		if data.Len() > largeBytes {
-			_, err = inTime("call did not end", end)
+			_, err = inTime(messageTime, "the call did not end within %v", end)
 		} else {
 			_, err = end()
 		}
@@ -130,28 +130,7 @@ func (in *intake) read(stream Frames) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	in.release = append(in.release, release)
-	return inTime("message did not arrive", func() (mem.BufferSlice, error) { return stream.Read(n) })
-}
-
-// inTime returns what read does, or an error after messageTime.
-func inTime[T any](what string, read func() (T, error)) (out T, err error) {
-	type outcome struct {
-		out T
-		err error
-	}
-	done := make(chan outcome, 1)
-	go func() { // ends with the call at the latest
-		out, err := read()
-		done <- outcome{out, err}
-	}()
-	timer := time.NewTimer(messageTime)
-	defer timer.Stop()
-	select {
-	case o := <-done:
-		return o.out, o.err
-	case <-timer.C:
-		return out, status.Errorf(codes.DeadlineExceeded, "the %s within %v", what, messageTime)
-	}
+	return inTime(messageTime, "the message did not arrive within %v", func() (mem.BufferSlice, error) { return stream.Read(n) })
 }
 
 // decode checks the cost of a message, decodes and validates it.

@@ -1,5 +1,5 @@
 // Package standalone runs all five services in one process. They are the same servers, interceptors, deadlines and
-// error mapping as in a deployment, joined by in-memory connections. Start works as follows:
+// error mapping as in a deployment, joined within the process. Start works as follows:
 //  1. It opens the database and migrates it, or only checks the schema with AskOnly.
 //  2. It starts the index workers and the other background work.
 //  3. It starts a server per leg and one for memories, for calls within the process.
