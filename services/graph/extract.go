@@ -214,8 +214,6 @@ func number(w string) bool {
 }
 
 var (
-	// opener matches adverbs and gerunds.
-
 	quantity = regexp.MustCompile(`^[0-9][0-9.,]*([a-z]{1,3}|-[a-z-]+)$`)           // 20ms, 3rd, 14-day
 	dotted   = regexp.MustCompile(`^([0-9]+\.){2,}[0-9]+$`)                         // 10.0.0.3
 	camel    = regexp.MustCompile(`\p{Ll}\p{Lu}`)                                   // getUserById

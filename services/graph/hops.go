@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -104,7 +105,7 @@ func (h *hopWalk) next(frontier map[uint32]float64, degree int, seen map[uint32]
 		}
 		for _, r := range concept.facts {
 			if h.n.holds(r, h.time) {
-				f := &h.n.memories[r.memory].Facts[r.fact]
+				f := h.n.fact(r)
 				if f.source == c {
 					give(f.target, 1, f.Relation, false)
 				} else {
@@ -170,11 +171,7 @@ func (h *hopWalk) mentioned(frontier map[uint32]float64, bound int, scores map[u
 
 // best keeps the best memories in scores and returns them in order.
 func (h *hopWalk) best(scores map[uint32]float64, limit int) []uint32 {
-	list := make([]uint32, 0, len(scores))
-	for at := range scores {
-		list = append(list, at)
-	}
-	slices.SortFunc(list, func(a, b uint32) int {
+	list := slices.SortedFunc(maps.Keys(scores), func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(rounded(scores[b]), rounded(scores[a])), -h.compareMemories(a, b))
 	})
 	for _, at := range list[min(len(list), limit):] {
@@ -225,12 +222,7 @@ func (h *hopWalk) paths(memories []uuid.UUID) [][]waypoint {
 
 // inOrder sorts concepts by id, so that sums are reproducible.
 func (h *hopWalk) inOrder(weights map[uint32]float64) []uint32 {
-	list := make([]uint32, 0, len(weights))
-	for c := range weights {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, h.n.byID)
-	return list
+	return slices.SortedFunc(maps.Keys(weights), h.n.byID)
 }
 
 func (h *hopWalk) compareMemories(a, b uint32) int {

@@ -144,7 +144,7 @@ func (n *network) named(text []word, ps []phrase, t moment) []weighted {
 	}
 	for _, w := range out[:len(out):len(out)] {
 		for _, r := range n.concepts[w.concept].facts {
-			f := &n.memories[r.memory].Facts[r.fact]
+			f := n.fact(r)
 			if f.Relation != AliasRelation || !n.holds(r, t) {
 				continue
 			}
@@ -179,7 +179,7 @@ func (n *network) meant(means meaning, t moment) (out []seed) {
 	stated := func(row uint32) bool { return slices.ContainsFunc(n.said.stated[row], holds) }
 	for _, f := range n.said.nearest(means.vector, maxMeant, means.at(nearFact), stated, n.byFact) {
 		of, near := n.said.stated[f.row], means.share(f.cosine)
-		fact := &n.memories[of[0].memory].Facts[of[0].fact]
+		fact := n.fact(of[0])
 		for _, at := range []uint32{fact.source, fact.target} {
 			out = append(out, seed{conceptNodeAt(at), near * n.specific[at]})
 		}
@@ -197,11 +197,7 @@ func (n *network) byID(a, b uint32) int { return cmp.Compare(n.concepts[a].id, n
 
 // byFact does so for facts.
 func (n *network) byFact(a, b uint32) int {
-	at := func(row uint32) *factRow {
-		r := n.said.stated[row][0]
-		return &n.memories[r.memory].Facts[r.fact]
-	}
-	f, g := at(a), at(b)
+	f, g := n.fact(n.said.stated[a][0]), n.fact(n.said.stated[b][0])
 	return cmp.Or(cmp.Compare(f.Source, g.Source), cmp.Compare(f.Target, g.Target), cmp.Compare(f.Relation, g.Relation))
 }
 
@@ -211,7 +207,7 @@ func (n *network) hub() int { return max(hubFloor, n.indexed/hubShare) }
 // hasFact reports whether a concept has a current fact.
 func (n *network) hasFact(concept uint32, t moment) bool {
 	return slices.ContainsFunc(n.concepts[concept].facts, func(r factRef) bool {
-		return n.memories[r.memory].Facts[r.fact].Relation != AliasRelation && n.holds(r, t)
+		return n.fact(r).Relation != AliasRelation && n.holds(r, t)
 	})
 }
 

@@ -3,6 +3,7 @@ package graph
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/google/uuid"
@@ -338,18 +339,19 @@ func remove(list []uint32, v uint32) []uint32 {
 type moment struct {
 	at         int64 // microseconds; 0 is now
 	superseded bool  // include superseded memories
-	newest     map[single][]factRef
+	// closers are the facts of a source, by relation, that may close others.
+	closers map[uint32]map[string][]closer
 }
 
-// single is what can have one target at a time: the facts of a relation that a concept is the source of.
-type single struct {
-	source   uint32
-	relation string
+// closer is a single fact, in a list from the oldest one. other is the place of the next one with another target.
+type closer struct {
+	factRef
+	other int
 }
 
 // momentOf returns a search's moment; zero asOf is now.
 func momentOf(asOf time.Time, superseded bool) moment {
-	t := moment{superseded: superseded, newest: map[single][]factRef{}}
+	t := moment{superseded: superseded, closers: map[uint32]map[string][]closer{}}
 	if !asOf.IsZero() {
 		t.at = cmp.Or(asOf.UnixMicro(), 1) // 0 is now
 	}
@@ -379,73 +381,68 @@ func (n *network) live(memory uint32, t moment) bool {
 // holds reports whether a fact is valid at a moment: its evidence is live, the moment is inside its span, and no newer
 // fact has closed it.
 func (n *network) holds(r factRef, t moment) bool {
-	m := &n.memories[r.memory]
-	f := &m.Facts[r.fact]
-	if !n.live(r.memory, moment{at: t.at}) || !t.within(f.From, f.To) {
+	if !n.spans(r, t) {
 		return false
 	}
-	if !f.Single {
-		return true
-	}
-	of := single{f.source, f.Relation}
-	if _, known := t.newest[of]; !known {
-		n.findNewest(f.source, t)
-	}
-	return !slices.ContainsFunc(t.newest[of], func(by factRef) bool {
-		return n.memories[by.memory].Facts[by.fact].Target != f.Target && n.after(by, r)
-	})
+	_, closed := n.closing(r, t)
+	return !closed
 }
 
-// findNewest finds, for each relation of a concept, the newest single fact, and the newest one with another target.
-func (n *network) findNewest(source uint32, t moment) {
-	for _, r := range n.concepts[source].facts {
-		f := &n.memories[r.memory].Facts[r.fact]
-		if f.source != source || !f.Single || !n.live(r.memory, moment{at: t.at}) || !t.within(f.From, f.To) {
-			continue
-		}
-		of := single{source, f.Relation}
-		found := t.newest[of]
-		differs := len(found) > 0 && n.memories[found[0].memory].Facts[found[0].fact].Target != f.Target
-		switch {
-		case len(found) == 0, n.after(r, found[0]) && differs:
-			t.newest[of] = slices.Insert(found[:min(len(found), 1)], 0, r)
-		case n.after(r, found[0]):
-			found[0] = r
-		case differs && (len(found) == 1 || n.after(r, found[1])):
-			t.newest[of] = append(found[:1], r)
-		}
-	}
+// spans reports whether a fact's evidence is live and the moment is inside its span.
+func (n *network) spans(r factRef, t moment) bool {
+	f := n.fact(r)
+	return n.live(r.memory, moment{at: t.at}) && t.within(f.From, f.To)
 }
 
-// closing returns the earliest later fact that has closed a fact.
+func (n *network) fact(r factRef) *factRow { return &n.memories[r.memory].Facts[r.fact] }
+
+// closing returns the earliest later fact that has closed a fact: a valid one of the same source and relation, with another target.
 func (n *network) closing(r factRef, t moment) (by factRef, closed bool) {
-	f := &n.memories[r.memory].Facts[r.fact]
+	f := n.fact(r)
 	if !f.Single {
 		return factRef{}, false
 	}
-	for _, other := range n.concepts[f.source].facts {
-		m := &n.memories[other.memory]
-		g := &m.Facts[other.fact]
-		if g.Source != f.Source || g.Target == f.Target || !g.Single || g.Relation != f.Relation ||
-			!n.after(other, r) || !n.live(other.memory, moment{at: t.at}) || !t.within(g.From, g.To) {
-			continue
-		}
-		if !closed || n.after(by, other) {
-			by, closed = other, true
+	if t.closers[f.source] == nil {
+		t.closers[f.source] = n.closers(f.source, t)
+	}
+	list := t.closers[f.source][f.Relation]
+	at := sort.Search(len(list), func(i int) bool { return n.after(list[i].factRef, r) })
+	if at < len(list) && n.fact(list[at].factRef).Target == f.Target {
+		at = list[at].other
+	}
+	if at == len(list) {
+		return factRef{}, false
+	}
+	return list[at].factRef, true
+}
+
+func (n *network) closers(source uint32, t moment) map[string][]closer {
+	out := map[string][]closer{}
+	for _, r := range n.concepts[source].facts {
+		if f := n.fact(r); f.source == source && f.Single && n.spans(r, t) {
+			out[f.Relation] = append(out[f.Relation], closer{factRef: r})
 		}
 	}
-	return by, closed
+	for _, list := range out {
+		slices.SortStableFunc(list, func(a, b closer) int { return n.compareFacts(a.factRef, b.factRef) })
+		for i := len(list) - 1; i >= 0; i-- {
+			list[i].other = i + 1
+			if i+1 < len(list) && n.fact(list[i].factRef).Target == n.fact(list[i+1].factRef).Target {
+				list[i].other = list[i+1].other
+			}
+		}
+	}
+	return out
 }
 
 // stale is outdated, unless superseded memories are wanted.
 func (n *network) stale(memory uint32, t moment) bool { return !t.superseded && n.outdated(memory, t) }
 
 // after reports whether fact a began after b. The newer memory breaks ties.
-func (n *network) after(a, b factRef) bool {
-	if f, g := n.memories[a.memory].Facts[a.fact].From, n.memories[b.memory].Facts[b.fact].From; f != g {
-		return f > g
-	}
-	return compareIDs(n.rows.IDs[a.memory], n.rows.IDs[b.memory]) > 0
+func (n *network) after(a, b factRef) bool { return n.compareFacts(a, b) > 0 }
+
+func (n *network) compareFacts(a, b factRef) int {
+	return cmp.Or(cmp.Compare(n.fact(a).From, n.fact(b).From), compareIDs(n.rows.IDs[a.memory], n.rows.IDs[b.memory]))
 }
 
 // outdated reports whether a memory has facts and none is valid.

@@ -391,7 +391,23 @@ func BenchmarkWalk(b *testing.B) {
 	}
 }
 
-// A fact holds unless closing finds one that has closed it.
+// closes compares each fact with each other one.
+func closes(n *network, r factRef, t moment) (by factRef, closed bool) {
+	f := n.fact(r)
+	for _, other := range n.concepts[f.source].facts {
+		g := n.fact(other)
+		if !f.Single || !g.Single || g.Source != f.Source || g.Target == f.Target || g.Relation != f.Relation ||
+			!n.after(other, r) || !n.live(other.memory, moment{at: t.at}) || !t.within(g.From, g.To) {
+			continue
+		}
+		if !closed || n.after(by, other) {
+			by, closed = other, true
+		}
+	}
+	return by, closed
+}
+
+// A fact is closed by the earliest of those that come later, and holds unless there is one.
 func TestFactsThatCloseOthers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -413,12 +429,31 @@ func TestFactsThatCloseOthers(t *testing.T) {
 			for row := range uint32(6) {
 				for i, f := range n.memories[row].Facts {
 					r := factRef{row, uint32(i)}
-					_, closed := n.closing(r, now)
+					by, closed := closes(n, r, now)
+					if got, found := n.closing(r, now); found != closed || closed && (n.compareFacts(got, by) != 0 || n.fact(got).Target == f.Target) {
+						t.Fatalf("at %v, fact %+v of memory %d is closed by %v (%v), want %v (%v)", at, f, row, got, found, by, closed)
+					}
 					if want := n.live(row, now) && now.within(f.From, f.To) && !closed; n.holds(r, now) != want {
 						t.Fatalf("at %v, fact %+v of memory %d holds: got %v, want %v", at, f, row, !want, want)
 					}
 				}
 			}
+		}
+	}
+}
+
+// BenchmarkTriples shows facts that each close the one before.
+func BenchmarkTriples(b *testing.B) {
+	rows := replica.NewRows()
+	n := newNetwork(rows, reader{})
+	var facts []factRow
+	for i := range int64(20_000) {
+		facts = append(facts, factRow{Source: 1, Target: 2 + i, Relation: "is", Single: true, From: i})
+	}
+	n.put(rows.Put(replica.Memory{ID: fuzzID(1)}), fuzzID(1), memoryRows{Facts: facts})
+	for b.Loop() {
+		if got := (&View{n, momentOf(time.Time{}, false), nil, nil}).Triples(); len(got) != len(facts) {
+			b.Fatalf("%d facts, want %d", len(got), len(facts))
 		}
 	}
 }

@@ -279,7 +279,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		w.give(v, memoryAt(a.to), share*float64(a.salience)/mentions, viaMention)
 	}
 	for _, f := range w.facts {
-		fact := &w.n.memories[f.memory].Facts[f.fact]
+		fact := w.n.fact(f.factRef)
 		part := share * f.weight / factSum / 2
 		other, via := fact.target, fact.Relation
 		if other == v.place() {
@@ -305,7 +305,7 @@ func (w *walker) passable(memory uint32) bool {
 }
 
 func (w *walker) factWeight(r factRef) float64 {
-	if f := &w.n.memories[r.memory].Facts[r.fact]; w.named(f.Relation) {
+	if f := w.n.fact(r); w.named(f.Relation) {
 		return namedRelation
 	}
 	return 1
@@ -491,9 +491,11 @@ func (w *walker) ranking(q leg.Query, pass func(row uint32) bool) *ranking {
 		path = func(row uint32) []waypoint { return w.path(memoryAt(row)) }
 	}
 	r := found.ranking(path)
+	entities := maps.Clone(w.starts)
+	maps.DeleteFunc(entities, func(v node, _ bool) bool { return !w.n.entity(v.place(), w.time) })
 	for i, s := range found.list {
 		for _, a := range w.n.memories[s.row].mentions {
-			if w.starts[conceptNodeAt(a.to)] && w.n.entity(a.to, w.time) {
+			if entities[conceptNodeAt(a.to)] {
 				r.hits[i].Concepts++
 			}
 		}

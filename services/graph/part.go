@@ -19,15 +19,9 @@ type reader struct {
 	dims  int    // of its vectors
 }
 
-// readFunc reads the mentions and links of memories; nil ids means all memories.
-type readFunc func(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to sink) error
-
-// sink takes the rows of memories in the graph. Each memory comes before its mentions and links. Links are sorted.
-type sink struct {
-	memory  func(id uuid.UUID)
-	mention func(id uuid.UUID, m mention)
-	link    func(id uuid.UUID, l authorLink)
-}
+// readFunc reads memories of the graph with their mentions and links; nil ids means all memories. It gives to each memory by itself
+// first, then each of its mentions and links. Links are sorted.
+type readFunc func(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(id uuid.UUID, m *mention, l *authorLink)) error
 
 var _ replica.Part = (*network)(nil)
 
@@ -51,13 +45,14 @@ func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids
 		return changed[memory]
 	}
 	var concepts []int64
-	if err := n.read(ctx, tx, namespace, ids, sink{
-		memory: func(id uuid.UUID) { of(id) },
-		mention: func(id uuid.UUID, m mention) {
-			of(id).Mentions = append(of(id).Mentions, m)
-			concepts = append(concepts, m.concept)
-		},
-		link: func(id uuid.UUID, l authorLink) { of(id).Links = append(of(id).Links, l) },
+	if err := n.read(ctx, tx, namespace, ids, func(id uuid.UUID, m *mention, l *authorLink) {
+		rows := of(id)
+		switch {
+		case m != nil:
+			rows.Mentions, concepts = append(rows.Mentions, *m), append(concepts, m.concept)
+		case l != nil:
+			rows.Links = append(rows.Links, *l)
+		}
 	}); err != nil {
 		return nil, err
 	}
@@ -113,22 +108,16 @@ func (n *network) load(ctx context.Context, tx replica.Tx, namespace string) err
 		}
 		return known
 	}
-	if err := n.read(ctx, tx, namespace, nil, sink{
-		memory: func(id uuid.UUID) {
-			if find(id) {
-				n.memories[row].key, n.memories[row].indexed = endKey(id), true
-			}
-		},
-		mention: func(id uuid.UUID, m mention) {
-			if find(id) {
-				all = append(all, edge{row, n.conceptAt(m.concept), float32(m.salience)})
-			}
-		},
-		link: func(id uuid.UUID, l authorLink) {
-			if find(id) {
-				n.memories[row].Links = append(n.memories[row].Links, l)
-			}
-		},
+	if err := n.read(ctx, tx, namespace, nil, func(id uuid.UUID, m *mention, l *authorLink) {
+		switch {
+		case !find(id):
+		case m != nil:
+			all = append(all, edge{row, n.conceptAt(m.concept), float32(m.salience)})
+		case l != nil:
+			n.memories[row].Links = append(n.memories[row].Links, *l)
+		default:
+			n.memories[row].key, n.memories[row].indexed = endKey(id), true
+		}
 	}); err != nil {
 		return err
 	}
@@ -243,7 +232,7 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 }
 
 // readPostgres is reader.read for PostgreSQL.
-func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to sink) error {
+func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(uuid.UUID, *mention, *authorLink)) error {
 	each := func(columns, table, memory, order string, targets []any, fn func() error) error {
 		statement, args := "SELECT "+columns+" FROM graph."+table+" WHERE namespace = $1", []any{namespace}
 		if ids != nil {
@@ -253,7 +242,7 @@ func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 	}
 	var id, salience replica.Raw
 	if err := each("uuid_send(memory_id)", "link_ends", "memory_id", "", []any{&id}, func() error {
-		to.memory(uuid.UUID(id))
+		to(uuid.UUID(id), nil, nil)
 		return nil
 	}); err != nil {
 		return err
@@ -261,7 +250,7 @@ func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 	var m mention
 	if err := each("uuid_send(memory_id), concept_id, float4send(salience)", "memory_concepts", "memory_id", "", []any{&id, &m.concept, &salience}, func() error {
 		m.salience = float64(math.Float32frombits(binary.BigEndian.Uint32(salience)))
-		to.mention(uuid.UUID(id), m)
+		to(uuid.UUID(id), &m, nil)
 		return nil
 	}); err != nil {
 		return err
@@ -269,29 +258,33 @@ func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 	var l authorLink
 	return each("uuid_send(source_id), target_key, relation", "memory_links", "source_id", ` ORDER BY source_id, target_key, relation COLLATE "C"`,
 		[]any{&id, &l.Target, &l.Relation}, func() error {
-			to.link(uuid.UUID(id), l)
+			to(uuid.UUID(id), nil, &l)
 			return nil
 		})
 }
 
 // readSQLite is reader.read for SQLite.
-func readSQLite(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to sink) error {
+func readSQLite(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(uuid.UUID, *mention, *authorLink)) error {
 	statement, args := "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = ?1", []any{namespace}
 	if ids != nil {
 		statement, args = statement+" AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))", append(args, ids)
 	}
 	var id, mentions, links replica.Raw
+	var m mention // one for all: to keeps none
 	return tx.Each(ctx, replica.Statement{SQLite: statement}, args, []any{&id, &mentions, &links}, func() error {
 		memory := uuid.UUID(id)
-		to.memory(memory)
-		eachMention(mentions, func(m mention) { to.mention(memory, m) })
+		to(memory, nil, nil)
+		eachMention(mentions, func(one mention) {
+			m = one
+			to(memory, &m, nil)
+		})
 		if len(links) <= len("[]") {
 			return nil
 		}
 		var list []authorLink
 		err := json.Unmarshal(links, &list)
 		for _, l := range list {
-			to.link(memory, l)
+			to(memory, nil, &l)
 		}
 		return err
 	})

@@ -7,10 +7,8 @@ import (
 	"slices"
 )
 
-const (
-	// rescored is the number of rows for exact rescoring.
-	rescored = 512
-)
+// rescored is the number of rows for exact rescoring.
+const rescored = 512
 
 // code is a vector quantized to a byte per dimension, without its length. Its cosines are exact to about 0.02.
 type code []int8

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/xml"
@@ -177,10 +178,10 @@ func (v *View) Concept(name string) (ConceptView, bool) {
 	return c, true
 }
 
-func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 func (v *View) statement(r factRef) Statement {
-	f, rows := &v.network.memories[r.memory].Facts[r.fact], v.network.rows
+	f, rows := v.network.fact(r), v.network.rows
 	s := Statement{
 		Subject: v.name(f.Source), Relation: f.Relation, Object: v.name(f.Target), Memory: rows.IDs[r.memory],
 		From: fromMicros(f.From), To: fromMicros(f.To), Single: f.Single, StatedTo: fromMicros(f.To),
@@ -189,7 +190,7 @@ func (v *View) statement(r factRef) Statement {
 		s.To = fromMicros(to)
 	}
 	if by, closed := v.network.closing(r, v.now); closed {
-		if at := fromMicros(v.network.memories[by.memory].Facts[by.fact].From); s.To.IsZero() || at.Before(s.To) {
+		if at := fromMicros(v.network.fact(by).From); s.To.IsZero() || at.Before(s.To) {
 			s.To, s.ClosedBy = at, rows.IDs[by.memory]
 		}
 	}
@@ -232,7 +233,7 @@ func (v *View) Neighbours(name string) []Neighbour {
 		}
 	}
 	for _, r := range row.facts {
-		if f := &v.network.memories[r.memory].Facts[r.fact]; v.network.holds(r, v.now) {
+		if f := v.network.fact(r); v.network.holds(r, v.now) {
 			other := f.Target
 			if other == row.id {
 				other = f.Source
