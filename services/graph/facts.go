@@ -194,11 +194,12 @@ func putFacts(ctx context.Context, t tables, namespace string, origin Origin, st
 	return len(statements), t.send(ctx, b)
 }
 
-// replaceFacts lets a fact replace the same one, but no model's an import's.
+// replaceFacts lets a fact replace one that differs in its time or origin, but no model's an import's.
 const replaceFacts = `
 	ON CONFLICT (namespace, memory_id, source_id, target_id, relation) DO UPDATE SET origin = excluded.origin, single = excluded.single,
 		valid_from = excluded.valid_from, valid_to = excluded.valid_to
-	WHERE NOT (f.origin = 'import' AND excluded.origin = 'model')`
+	WHERE NOT (f.origin = 'import' AND excluded.origin = 'model')
+		AND (f.origin, f.single, f.valid_from, f.valid_to) IS DISTINCT FROM (excluded.origin, excluded.single, excluded.valid_from, excluded.valid_to)`
 
 // memoriesOf returns the distinct memories, ascending.
 func memoriesOf(list []statement) []uuid.UUID {

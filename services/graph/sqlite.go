@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -199,8 +200,11 @@ func (t sqliteTables) put(b *batch, entries []entry, links, fresh bool) {
 	b.each(dialects{sqlite: "UPDATE graph_concepts SET mentions = mentions + ?3 WHERE namespace = ?1 AND id = ?2"}, counts)
 }
 
-// storedMentions is the column graph_memories.mentions: concepts with their salience in hundredths, as JSON.
+// storedMentions is the column graph_memories.mentions: concepts with their salience in hundredths, as JSON. They are in order, so that
+// triggers see when nothing has changed.
 func storedMentions(list []mention) string {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b mention) int { return cmp.Compare(a.concept, b.concept) })
 	text := []byte{'['}
 	for i, m := range list {
 		if i > 0 {
