@@ -12,12 +12,6 @@ import (
 // viaTogether relates two co-mentioned concepts.
 const viaTogether = "mentioned with"
 
-// placeholders are shared by the hop-decay search and its explanation.
-type placeholders struct {
-	namespace, decay, degree, startDegree string
-	edges                                 func(concept string) string
-}
-
 // way is a step of a hop-decay walk, from a concept or memory to a concept or memory. A nil memory means
 // a concept.
 type way struct {

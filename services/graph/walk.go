@@ -1,0 +1,278 @@
+package graph
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// planning turns off JIT: compilation takes a hundred times as long as the walk.
+var planning = map[string]string{"jit": "off"}
+
+// walk implements tableWalker.
+func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error) {
+	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
+	var paths [][]waypoint
+	err := postgres.Search(ctx, p.Or(p.pool), q.Namespace, planning, func(tx pgx.Tx) error {
+		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases)
+		if err != nil || len(starts) == 0 {
+			return err
+		}
+		hits, err := p.hops(ctx, tx, q, starts)
+		result = found(hits)
+		if err == nil && q.Explain {
+			paths, err = p.paths(ctx, tx, q, starts, idsOf(hits))
+		}
+		return err
+	})
+	return result, paths, err
+}
+
+// startsPostgres picks the query's start concepts.
+func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []phrase) ([]start, error) {
+	rows, err := tx.Query(ctx, "SELECT id, mentions FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, conceptIDs(phrases))
+	if err != nil {
+		return nil, err
+	}
+	known := map[int64]int64{}
+	var id, mentions int64
+	if _, err := pgx.ForEachRow(rows, []any{&id, &mentions}, func() error {
+		known[id] = mentions
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return link(phrases, known, func() (n int64, err error) {
+		err = tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM memory.memories WHERE namespace = $1 LIMIT $2) m", namespace, hubCount).Scan(&n)
+		return n, err
+	})
+}
+
+func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+	statement, args := p.bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
+	rows, err := tx.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
+		var h leg.Hit
+		err := row.Scan(&h.ID, &h.Score, &h.Importance, &h.CreatedAt)
+		h.CreatedAt = h.CreatedAt.UTC()
+		return h, err
+	})
+}
+
+// paths repeats the walk and returns the paths to memories.
+func (p *Postgres) paths(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, memories []uuid.UUID) ([][]waypoint, error) {
+	statement, args := p.bind(q, starts, memories, "WITH RECURSIVE"+hopTables+hopWays)
+	rows, err := tx.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	ways, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (way, error) {
+		var w way
+		err := row.Scan(&w.concept, &w.memory, &w.fromConcept, &w.fromMemory, &w.relation, &w.back, &w.share)
+		return w, err
+	})
+	return routes(ways, memories), err
+}
+
+// bind puts conditions and arguments of a search in place of the words with @.
+func (p *Postgres) bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (string, postgres.Args) {
+	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
+	for i, s := range starts {
+		ids[i], weights[i] = s.concept, specificity(s.mentions)
+	}
+	alive, within, current := hopAlive, hopWithin, hopCurrent
+	if !q.AsOf.IsZero() {
+		alive, within = hopAliveAt, hopWithinAt
+	}
+	if q.Filter.IncludeSuperseded {
+		current = "true"
+	}
+	valid := func(fact string) string { return strings.ReplaceAll(within+hopEvidence, "fact.", fact+".") }
+	var args postgres.Args
+	for _, part := range [][2]string{
+		{"@edges", hopEdges}, {"@current", current}, {"@holds", hopHolds}, {"@valid(e)", valid("e")}, {"@valid(n)", valid("n")}, {"@alive", alive},
+		{"@leading", livePostgres(q, record.Filter{}, &args)}, {"@live", livePostgres(q, q.Filter, &args)},
+	} { // in this order, since conditions have others in them
+		statement = strings.ReplaceAll(statement, part[0], part[1])
+	}
+	for _, of := range []struct {
+		name  string
+		value any
+	}{
+		{"@namespace", q.Namespace}, {"@starts", ids}, {"@weights", weights}, {"@hops", p.config.Hops}, {"@decay", p.config.Decay}, {"@degree", p.config.MaxDegree},
+		{"@mostOfStart", startDegree}, {"@frontier", p.config.Frontier}, {"@rounding", float64(precision)}, {"@euler", math.E}, {"@mentions", maxMentions},
+		{"@candidates", candidates(q)}, {"@floor", minScore(q)}, {"@depth", q.Depth}, {"@salient", salienceResolved}, {"@paired", maxPaired}, {"@at", q.AsOf},
+		{"@none", uuid.Nil}, {"@found", found}, {"@title", salienceTitle},
+	} {
+		if strings.Contains(statement, of.name) {
+			statement = strings.ReplaceAll(statement, of.name, args.Add(of.value))
+		}
+	}
+	return statement, args
+}
+
+// livePostgres is postgres.Live at the query's time.
+func livePostgres(q leg.Query, f record.Filter, args *postgres.Args) string {
+	f.IncludeSuperseded = q.Filter.IncludeSuperseded
+	if q.AsOf.IsZero() {
+		return postgres.Live(f, "m", args)
+	}
+	where := "coalesce(m.occurred_at, m.created_at) <= @at AND (m.expires_at IS NULL OR m.expires_at > @at)"
+	if !f.IncludeSuperseded {
+		where += " AND (m.superseded_by IS NULL OR m.updated_at > @at)"
+	}
+	return where + postgres.Matches(f, "m", args)
+}
+
+// hopTables are the tables of a search by hop decay. Each recursion is a hop along valid edges. A concept counts at its
+// first hop. Memories score by their reached concepts. The best pass part of their scores along authors' links, in
+// either direction.
+const hopTables = `
+	walk (hop, ids, weights, seen) AS (
+		SELECT 0, @starts::bigint[], @weights::float8[], @starts::bigint[]
+		UNION ALL
+		SELECT w.hop + 1, n.ids, n.weights, w.seen || n.ids
+		FROM walk w CROSS JOIN LATERAL (
+			SELECT array_agg(b.id), array_agg(b.weight) FROM (
+				SELECT e.other AS id, @decay::float8 * sum(f.weight * e.weight / c.mentions) AS weight
+				FROM unnest(w.ids, w.weights) AS f (id, weight)
+				JOIN graph.concepts c ON c.namespace = @namespace AND c.id = f.id
+					AND c.mentions <= @degree::bigint * CASE w.hop WHEN 0 THEN @mostOfStart::bigint ELSE 1 END
+				CROSS JOIN LATERAL (@edges) e
+				GROUP BY e.other HAVING e.other <> ALL (w.seen)
+				ORDER BY round(@decay::float8 * sum(f.weight * e.weight / c.mentions) * @rounding::float8) DESC, e.other
+				LIMIT @frontier
+			) b
+		) n (ids, weights)
+		WHERE w.hop < @hops::integer AND n.ids IS NOT NULL
+	), reached AS MATERIALIZED (
+		SELECT c.id, f.weight / ln(@euler::float8 + c.mentions) AS weight, CASE w.hop WHEN 0 THEN @mentions::bigint ELSE @degree END AS bound
+		FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
+		JOIN graph.concepts c ON c.namespace = @namespace AND c.id = f.id
+	), scored AS MATERIALIZED (
+		SELECT mc.memory_id, sum(r.weight * mc.salience) AS score
+		FROM reached r CROSS JOIN LATERAL (
+			SELECT memory_id, salience FROM graph.memory_concepts
+			WHERE namespace = @namespace AND concept_id = r.id
+			ORDER BY memory_id DESC LIMIT r.bound
+		) mc
+		GROUP BY mc.memory_id
+		ORDER BY round(sum(r.weight * mc.salience) * @rounding::float8) DESC, mc.memory_id DESC
+		LIMIT @candidates
+	), leads AS MATERIALIZED (
+		SELECT s.memory_id, s.score, e.key
+		FROM (SELECT * FROM scored LIMIT @frontier) s
+		JOIN memory.memories m ON m.namespace = @namespace AND m.id = s.memory_id AND @leading
+		JOIN graph.link_ends e ON e.namespace = @namespace AND e.memory_id = s.memory_id
+	), total AS (
+		SELECT memory_id, sum(score) AS score FROM (
+			SELECT memory_id, score FROM scored
+			UNION ALL
+			SELECT unnest(n.others), @decay::float8 * l.score / n.degree
+			FROM leads l CROSS JOIN LATERAL (
+				SELECT array_agg(b.other) FILTER (WHERE b.other IS NOT NULL), count(*) FROM (
+					(SELECT e.memory_id AS other FROM (
+						SELECT target_key FROM graph.memory_links
+						WHERE namespace = @namespace AND source_id = l.memory_id LIMIT @degree + 1
+					) o LEFT JOIN graph.link_ends e ON e.namespace = @namespace AND e.key = o.target_key)
+					UNION ALL
+					(SELECT source_id FROM graph.memory_links
+					WHERE namespace = @namespace AND target_key = l.key LIMIT @degree + 1)
+				) b
+			) n (others, degree)
+			WHERE n.degree BETWEEN 1 AND @degree
+		) p GROUP BY memory_id
+	), hop_decay AS MATERIALIZED (
+		SELECT m.id, s.score, m.importance, m.created_at,
+			row_number() OVER (ORDER BY round(s.score * @rounding::float8) DESC, m.importance DESC, m.created_at DESC, m.id) AS rank
+		FROM total s JOIN memory.memories m ON m.namespace = @namespace AND m.id = s.memory_id
+		WHERE s.score >= @floor::float8 AND @live AND @current
+		ORDER BY rank LIMIT @depth
+	)`
+
+// hopEdges are the rows that lead from concept f.id to others: to the other end of each fact that holds, and to the other salient
+// concepts of the same memories, as hopWalk.together defines it.
+const hopEdges = `
+SELECT e.target_id AS other, e.relation, false AS back, 1::float8 AS weight FROM graph.facts e
+WHERE e.namespace = @namespace AND e.source_id = f.id AND @holds
+UNION ALL
+SELECT e.source_id, e.relation, true, 1 FROM graph.facts e
+WHERE e.namespace = @namespace AND e.target_id = f.id AND @holds
+UNION ALL
+SELECT p.concept_id, '` + coMention + `', false, o.salience::float8 * p.salience / nullif(p.together - 1, 0)
+FROM graph.memory_concepts o
+JOIN memory.memories v ON v.namespace = @namespace AND v.id = o.memory_id AND @alive
+CROSS JOIN LATERAL (
+	SELECT b.*, count(*) OVER () AS together, bool_or(b.concept_id = f.id) OVER () AS has FROM (
+		SELECT concept_id, salience FROM graph.memory_concepts
+		WHERE namespace = @namespace AND memory_id = o.memory_id AND salience >= @salient::float8
+		ORDER BY salience DESC, concept_id LIMIT @paired
+	) b
+) p
+WHERE o.namespace = @namespace AND o.concept_id = f.id AND o.salience >= @salient::float8 AND p.has AND p.concept_id <> f.id
+	AND NOT EXISTS (SELECT FROM graph.facts x WHERE x.namespace = @namespace AND x.memory_id = o.memory_id
+		AND (x.source_id = f.id AND x.target_id = p.concept_id OR x.target_id = f.id AND x.source_id = p.concept_id))`
+
+// Conditions: that memory v is alive, now or at a time; that the moment is within a fact's span; that its evidence is alive; that fact e
+// holds, which no newer one has closed; and that memory m has no facts or a valid one.
+const (
+	hopAlive    = "v.superseded_by IS NULL"
+	hopAliveAt  = "coalesce(v.occurred_at, v.created_at) <= @at AND (v.superseded_by IS NULL OR v.updated_at > @at)"
+	hopWithin   = "fact.valid_to IS NULL"
+	hopWithinAt = "fact.valid_from <= @at AND (fact.valid_to IS NULL OR fact.valid_to > @at)"
+	hopEvidence = ` AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = @namespace AND v.id = fact.memory_id AND @alive)`
+	hopHolds    = `@valid(e) AND NOT (e.single AND EXISTS (
+		SELECT FROM graph.facts n
+		WHERE n.namespace = @namespace AND n.source_id = e.source_id AND n.relation = e.relation AND n.single AND n.target_id <> e.target_id
+			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND @valid(n)))`
+	hopFacts   = "SELECT FROM graph.facts e WHERE e.namespace = @namespace AND e.memory_id = m.id"
+	hopCurrent = "(NOT EXISTS (" + hopFacts + ") OR EXISTS (" + hopFacts + " AND (e.relation = '" + AliasRelation + "' OR @holds)))"
+)
+
+// hopWays are the steps that lead to the memories found.
+const hopWays = `, stops AS MATERIALIZED (
+		SELECT w.hop, f.id, f.weight FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
+	), led AS (
+		SELECT l.memory_id, l.key, @decay::float8 * l.score / n.degree AS share
+		FROM leads l CROSS JOIN LATERAL (SELECT
+			(SELECT count(*) FROM (SELECT FROM graph.memory_links WHERE namespace = @namespace AND source_id = l.memory_id LIMIT @degree + 1) o) +
+			(SELECT count(*) FROM (SELECT FROM graph.memory_links WHERE namespace = @namespace AND target_key = l.key LIMIT @degree + 1) o)
+		) n (degree)
+		WHERE n.degree BETWEEN 1 AND @degree
+	)
+	SELECT t.id, @none::uuid, f.id, @none::uuid, e.relation, e.back, sum(f.weight * e.weight / c.mentions)
+	FROM stops f
+	JOIN graph.concepts c ON c.namespace = @namespace AND c.id = f.id
+		AND c.mentions <= @degree::bigint * CASE f.hop WHEN 0 THEN @mostOfStart::bigint ELSE 1 END
+	CROSS JOIN LATERAL (@edges) e
+	JOIN stops t ON t.id = e.other AND t.hop = f.hop + 1
+	GROUP BY t.id, f.id, e.relation, e.back
+	UNION ALL
+	SELECT 0, mc.memory_id, r.id, @none::uuid, CASE WHEN mc.salience >= @title::float8 THEN '` + viaTitle + `' ELSE '` + viaMention + `' END, false, r.weight * mc.salience
+	FROM reached r CROSS JOIN LATERAL (
+		SELECT memory_id, salience FROM graph.memory_concepts
+		WHERE namespace = @namespace AND concept_id = r.id
+		ORDER BY memory_id DESC LIMIT r.bound
+	) mc
+	WHERE mc.memory_id = ANY(@found::uuid[]) OR mc.memory_id IN (SELECT memory_id FROM leads)
+	UNION ALL
+	SELECT 0, k.memory_id, 0, l.memory_id, k.relation, k.back, l.share
+	FROM led l CROSS JOIN LATERAL (
+		SELECT e.memory_id, k.relation, false AS back
+		FROM graph.memory_links k JOIN graph.link_ends e ON e.namespace = @namespace AND e.key = k.target_key
+		WHERE k.namespace = @namespace AND k.source_id = l.memory_id
+		UNION ALL
+		SELECT k.source_id, k.relation, true FROM graph.memory_links k WHERE k.namespace = @namespace AND k.target_key = l.key
+	) k
+	WHERE k.memory_id = ANY(@found::uuid[])`
