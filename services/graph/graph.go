@@ -1,7 +1,8 @@
 // Package graph finds memories through shared concepts: titles, tags, keywords and names in the text.
 //
 // Index extracts a memory's concepts (extract.go), resolves its text against the known ones, and writes mentions, aliases
-// and authors' links. Facts come from imports and from a language model (facts.go, extraction.go).
+// and authors' links (index.go). The statements run on either engine (tables.go). Facts come from imports and from a language
+// model (facts.go, extraction.go).
 //
 // The general process for a search is:
 //  1. Take the namespace's image in memory, which follows the database (package replica). The graph is a part of it
@@ -11,7 +12,7 @@
 //     a fixed number of hops (hops.go).
 //  4. Return the best memories that pass the filter (search.go).
 //
-// If the image is not in memory, PostgreSQL searches by hop decay in SQL (postgres.go). A search abstains if nothing in the
+// If the image is not in memory, PostgreSQL searches by hop decay in SQL (walk.go). A search abstains if nothing in the
 // query links.
 package graph
 
