@@ -220,13 +220,6 @@ func text(r record.Record) string {
 	return r.Title + "\n" + r.Content
 }
 
-// status is the index's status.
-func status(model embed.Model, tasks queue.Status, indexed, excluded int64) leg.Status {
-	return leg.Status{
-		Indexed: indexed, Excluded: excluded, Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.String(),
-	}
-}
-
 // share returns the time when a part, 0 to 1, of ctx's remaining time has passed. It is zero without a
 // deadline.
 func share(ctx context.Context, part float64) time.Time {

@@ -255,6 +255,5 @@ func (x *hnswIndex) build(p *Postgres) error {
 	if tag, err := p.pool.Exec(ctx, `UPDATE dense.models SET indexed = true WHERE id = $1 AND status = 'active'`, p.model); err != nil || tag.RowsAffected() == 0 {
 		return err
 	}
-	models := postgresModels{p.pool}
-	return models.alone(ctx, func() error { return models.prepare(ctx, p.model, p.embedder.Model()) })
+	return p.models.alone(ctx, func() error { return p.models.prepare(ctx, p.model, p.embedder.Model()) })
 }

@@ -55,11 +55,6 @@ type block struct {
 // noSpan makes an estimate that is below every bound.
 var noSpan = float32(math.NaN())
 
-// register lets the images have the vectors of a model.
-func register(images *replica.Set, of stored) {
-	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of} })
-}
-
 // readAll and readSome select vectors by namespace and model, and readSome by memories, too.
 var (
 	readAll = replica.Statement{

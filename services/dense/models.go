@@ -1,17 +1,26 @@
 package dense
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
+	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Status is the use of a model's vectors.
@@ -40,51 +49,64 @@ type modelState struct {
 	sensitive bool
 }
 
-// catalog stores models and their vectors. A change of models waits for writers of vectors and blocks new ones, so no
+// Models manages a database's embedding models. Services only start, read a state and put vectors. The other methods need the
+// tables' owner on PostgreSQL, who bypasses row policies. A change of models waits for writers of vectors and blocks new ones, so no
 // vector is written under an outdated status.
-type catalog interface {
-	list(ctx context.Context) ([]ModelInfo, error)
-	// active returns the active model, or false.
-	active(ctx context.Context) (embed.Model, bool, error)
-	state(ctx context.Context, model int64) (modelState, error)
-	// put writes embeddings of different memories if the model has the given status, else it returns a *statusError. It skips embeddings of
-	// an older revision than stored, of deleted memories, of memories with changed sensitivity, and of sensitive ones
-	// without permission.
-	put(ctx context.Context, model int64, embeddings []embedding, status Status) error
+type Models struct {
+	pool *pgxpool.Pool
+	file *sqlite.DB // nil on PostgreSQL
+}
 
-	// alone runs fn unless another process is in it.
-	alone(ctx context.Context, fn func() error) error
-	// build registers a model as building, or finds it building or active. It fails if another is building.
-	build(ctx context.Context, model embed.Model) (id int64, status Status, err error)
-	namespaces(ctx context.Context) ([]string, error)
-	// countLacking counts a namespace's memories without a current vector of the model. Memories without text to embed
-	// count too.
-	countLacking(ctx context.Context, model int64, namespace string) (int64, error)
-	// lacking returns up to n of them with ids above after.
-	lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error)
-	// asSensitive reports whether records still have their sensitivity.
-	asSensitive(ctx context.Context, records []record.Record) (bool, error)
-	// prepare indexes a model's vectors without blocking writers, if an index is wanted.
-	prepare(ctx context.Context, id int64, model embed.Model) error
-	// activate atomically retires the active model, activates the building one, and enqueues memories without a vector.
-	// A remote model loses sensitive memories.
-	activate(ctx context.Context, model int64) (queued int64, err error)
+// NewPostgresModels returns the models of a database.
+func NewPostgresModels(pool *pgxpool.Pool) *Models { return &Models{pool: pool} }
 
-	// retire ends the building of a model and returns it, or false.
-	retire(ctx context.Context) (ModelInfo, bool, error)
-	// unprepare undoes prepare.
-	unprepare(ctx context.Context, model int64) error
-	// deleteVectors deletes up to n vectors of a retired model in a namespace, after a given memory. It returns
-	// the last memory.
-	deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int64, err error)
-	// forget removes a retired model without vectors.
-	forget(ctx context.Context, model int64) error
+// NewSQLiteModels returns the models of a file.
+func NewSQLiteModels(db *sqlite.DB) *Models { return &Models{file: db} }
 
-	// allowSensitive lets local active and building models embed sensitive memories, and enqueues these. It returns
-	// errNotLocal if the active model is remote.
-	allowSensitive(ctx context.Context) (queued int64, err error)
-	// forbidSensitive deletes all vectors and tasks of sensitive memories.
-	forbidSensitive(ctx context.Context) (deleted int64, err error)
+// db returns the database for reads.
+func (m *Models) db() sqldb.Scoped {
+	if m.file != nil {
+		return sqldb.DB{SQLite: m.file.Read}.In(postgres.AllNamespaces)
+	}
+	return sqldb.DB{Postgres: m.pool}.In(postgres.AllNamespaces)
+}
+
+// maxModelAttempts bounds the attempts after conflicts between transactions.
+const maxModelAttempts = 5
+
+// write runs fn in a transaction that begins with PostgreSQL's settings.
+func (m *Models) write(ctx context.Context, settings string, fn func(sqldb.Tx) error) error {
+	if m.file != nil {
+		return m.file.Update(ctx, func(tx *sql.Tx) error { return fn(sqldb.Tx{SQLite: tx}) })
+	}
+	return postgres.Write(ctx, m.pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {
+		return fn(sqldb.Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}})
+	})
+}
+
+// change runs fn in a transaction that locks models and their vectors. SQLite has one writer at a time.
+func (m *Models) change(ctx context.Context, fn func(sqldb.Tx) error) (err error) {
+	for range maxModelAttempts {
+		// Nodes change vectors one at a time, on the connection that changes the tables of which each has a copy.
+		err = m.write(ctx, "; SET LOCAL citus.multi_shard_modify_mode = 'sequential'", func(tx sqldb.Tx) error {
+			if tx.SQLite == nil {
+				if _, err := tx.Postgres.Exec(ctx, `LOCK TABLE dense.models IN EXCLUSIVE MODE`); err != nil {
+					return err
+				}
+			}
+			return fn(tx)
+		})
+		if !postgres.IsRetryable(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// exec runs a statement about models in a transaction.
+func exec(ctx context.Context, tx sqldb.Tx, statement string, args ...any) error {
+	_, err := tx.In(postgres.Entered).Exec(ctx, statement, args...)
+	return err
 }
 
 // statusError reports an unexpected status of a model.
@@ -98,7 +120,6 @@ func (e *statusError) Error() string {
 }
 
 var (
-	errNotLocal   = errors.New("it sends texts to another host")
 	errNoActive   = errors.New("no embedding model is active yet")
 	errNotAlone   = errors.New("another process is re-embedding this database")
 	errCancelled  = errors.New("re-embedding has been cancelled")
@@ -129,51 +150,366 @@ func modelError(active, configured embed.Model) error {
 		active, configured, stay)
 }
 
+// modelColumns are the columns of scanModel.
+const modelColumns = `id, provider, name, dimensions, document_prefix, query_prefix, local, status`
+
+func scanModel(scan sqldb.Scan, more ...any) (info ModelInfo, err error) {
+	m := &info.Model
+	err = scan(append([]any{&info.ID, &m.Provider, &m.Name, &m.Dimensions, &m.DocumentPrefix, &m.QueryPrefix, &m.Local, &info.Status}, more...)...)
+	return info, err
+}
+
+// withStatus returns the model with a unique status, or false.
+func withStatus(ctx context.Context, db sqldb.Scoped, status Status) (info ModelInfo, ok bool, err error) {
+	found, err := sqldb.Query(ctx, db, `SELECT `+modelColumns+` FROM dense.models WHERE status = $1`, []any{status},
+		func(scan sqldb.Scan) (ModelInfo, error) { return scanModel(scan) })
+	if err != nil || len(found) == 0 {
+		return info, false, err
+	}
+	return found[0], true, nil
+}
+
+// register upserts a model with a status and returns its id.
+func register(ctx context.Context, tx sqldb.Tx, m embed.Model, status Status) (id int64, err error) {
+	db, space := tx.In(postgres.Entered), []any{m.Provider, m.Name, m.Dimensions, m.DocumentPrefix, m.QueryPrefix}
+	if !m.Local {
+		var sensitive bool
+		if _, err := db.Get(ctx, `
+			SELECT EXISTS (SELECT 1 FROM dense.models JOIN dense.model_rows r ON r.model_id = id AND r.sensitive
+				WHERE (provider, name, dimensions, document_prefix, query_prefix) = ($1, $2, $3, $4, $5))`, space, &sensitive); err != nil {
+			return 0, err
+		}
+		if sensitive {
+			return 0, errLocalTexts
+		}
+	}
+	if _, err := db.Get(ctx, `
+		INSERT INTO dense.models (provider, name, dimensions, document_prefix, query_prefix, local, status) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (provider, name, dimensions, document_prefix, query_prefix) DO UPDATE SET status = excluded.status, local = excluded.local
+		RETURNING id`, append(space, m.Local, status), &id); err != nil {
+		return 0, err
+	}
+	var allowed bool // ON CONFLICT would need the right to update on a distributed engine
+	if _, err := db.Get(ctx, `SELECT EXISTS (SELECT 1 FROM dense.model_rows WHERE model_id = $1 AND NOT sensitive)`, []any{id}, &allowed); err != nil || allowed {
+		return id, err
+	}
+	return id, exec(ctx, tx, `INSERT INTO dense.model_rows (model_id, local) VALUES ($1, $2)`, id, m.Local)
+}
+
+// start returns the active model's id if it is the configured one, and activates that if none is active. reads may be a standby.
+// It writes only changes, because a full disk must not keep recalls from being answered.
+func (m *Models) start(ctx context.Context, reads sqldb.Scoped, configured embed.Model) (id int64, err error) {
+	if err := checkModel(configured); err != nil {
+		return 0, err
+	}
+	active, ok, err := withStatus(ctx, reads, Active)
+	if err != nil || ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
+		return active.ID, err
+	}
+	err = m.change(ctx, func(tx sqldb.Tx) error {
+		active, ok, err := withStatus(ctx, tx.In(postgres.Entered), Active) // again under the lock, for concurrent starts
+		if err != nil {
+			return err
+		}
+		if ok && !sameSpace(active.Model, configured) {
+			return modelError(active.Model, configured)
+		}
+		id, err = register(ctx, tx, configured, Active)
+		return err
+	})
+	return id, err
+}
+
+// List returns all models, oldest first.
+func (m *Models) List(ctx context.Context) ([]ModelInfo, error) {
+	return sqldb.Query(ctx, m.db(), `
+		SELECT `+modelColumns+`, created_at, coalesce(n, 0), EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = id AND r.sensitive)
+		FROM dense.models LEFT JOIN (SELECT model_id, count(*) AS n FROM dense.vectors GROUP BY model_id) v ON model_id = id ORDER BY id`, nil,
+		func(scan sqldb.Scan) (ModelInfo, error) {
+			var more ModelInfo
+			info, err := scanModel(scan, &more.CreatedAt, &more.Vectors, &more.Sensitive)
+			info.CreatedAt, info.Vectors, info.Sensitive = more.CreatedAt, more.Vectors, more.Sensitive
+			return info, err
+		})
+}
+
+// state returns the state of a model.
+func (m *Models) state(ctx context.Context, model int64) (modelState, error) {
+	return stateIn(ctx, m.db(), model, "")
+}
+
+func stateIn(ctx context.Context, db sqldb.Scoped, model int64, lock string) (s modelState, err error) {
+	_, err = db.Get(ctx, `
+		SELECT status, EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = m.id AND r.sensitive)
+		FROM dense.models m WHERE id = $1 `+lock, []any{model}, &s.status, &s.sensitive)
+	return s, err
+}
+
+// put writes embeddings of different memories if the model has the given status, else it returns a *statusError. It skips embeddings
+// of an older revision than stored, of deleted memories, of memories with changed sensitivity, and of sensitive ones without
+// permission.
+func (m *Models) put(ctx context.Context, model int64, embeddings []embedding, status Status) error {
+	return m.write(ctx, "", func(tx sqldb.Tx) error { return putIn(ctx, tx, model, embeddings, status) })
+}
+
+// putIn is put in a transaction.
+func putIn(ctx context.Context, tx sqldb.Tx, model int64, embeddings []embedding, status Status) error {
+	write, lock := putPostgres, "FOR SHARE OF m"
+	if tx.SQLite != nil {
+		write, lock = putSQLite, ""
+	}
+	state, err := stateIn(ctx, tx.In(postgres.Entered), model, lock)
+	if err != nil {
+		return err
+	}
+	if state.status != status {
+		return &statusError{state.status}
+	}
+	var some, none []embedding
+	for _, e := range embeddings {
+		switch {
+		case e.sensitive && !state.sensitive:
+		case e.vector == nil:
+			none = append(none, e)
+		default:
+			some = append(some, e)
+		}
+	}
+	return write(ctx, tx, model, some, none)
+}
+
+// build registers a model as building, or finds it building or active. It fails if another is building.
+func (m *Models) build(ctx context.Context, model embed.Model) (id int64, status Status, err error) {
+	err = m.change(ctx, func(tx sqldb.Tx) error {
+		active, isActive, err := withStatus(ctx, tx.In(postgres.Entered), Active)
+		if err != nil {
+			return err
+		}
+		other, isBuilding, err := withStatus(ctx, tx.In(postgres.Entered), Building)
+		if err != nil {
+			return err
+		}
+		switch {
+		case isActive && sameSpace(active.Model, model):
+			status = Active
+		case isBuilding && !sameSpace(other.Model, model):
+			return buildingError(other.Model)
+		default:
+			status = Building
+		}
+		if id, err = register(ctx, tx, model, status); err != nil {
+			return err
+		}
+		if tx.SQLite == nil {
+			if err := exec(ctx, tx, `UPDATE dense.models SET indexed = true
+				WHERE id = $1 AND EXISTS (SELECT 1 FROM dense.models WHERE status = 'active' AND indexed)`, id); err != nil {
+				return err
+			}
+		}
+		if !model.Local {
+			return nil
+		}
+		return exec(ctx, tx, `INSERT INTO dense.model_rows (model_id, sensitive, local)
+			SELECT $1, true, true FROM memory.indexes WHERE name = 'dense' AND sensitive ON CONFLICT DO NOTHING`, id)
+	})
+	return id, status, err
+}
+
+// asSensitive reports whether records still have their sensitivity.
+func (m *Models) asSensitive(ctx context.Context, records []record.Record) (bool, error) {
+	if m.file != nil {
+		return queue.NewSQLite(m.file).AsSensitive(ctx, records)
+	}
+	return queue.NewPostgres(m.pool).AsSensitive(ctx, records)
+}
+
+func namespaces(ctx context.Context, db sqldb.Scoped) ([]string, error) {
+	return sqldb.Query(ctx, db, `SELECT name FROM memory.namespaces ORDER BY name`, nil, func(scan sqldb.Scan) (name string, err error) {
+		err = scan(&name)
+		return name, err
+	})
+}
+
+// fromLacking selects the memories of namespace $2 without a current vector of model $1. Those without text to embed are among them.
+const fromLacking = `FROM memory.memories m
+	WHERE m.namespace = $2 AND EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = $1 AND r.sensitive = m.sensitive)
+		AND NOT EXISTS (SELECT 1 FROM dense.vectors v
+			WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = $1 AND v.revision >= m.revision)`
+
+func (m *Models) countLacking(ctx context.Context, model int64, namespace string) (n int64, err error) {
+	_, err = m.db().Get(ctx, `SELECT count(*) `+fromLacking, []any{model, namespace}, &n)
+	return n, err
+}
+
+// lacking returns up to n lacking memories with ids above after.
+func (m *Models) lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error) {
+	return m.db().Records(ctx, `SELECT `+record.Columns+` `+fromLacking+` AND m.id > $3 ORDER BY m.id LIMIT $4`, model, namespace, after[:], n)
+}
+
+// activate atomically retires the active model, activates the building one, and enqueues memories without a vector. A remote model
+// loses sensitive memories.
+func (m *Models) activate(ctx context.Context, model int64) (queued int64, err error) {
+	err = m.change(ctx, func(tx sqldb.Tx) error {
+		state, err := stateIn(ctx, tx.In(postgres.Entered), model, "")
+		if err != nil {
+			return err
+		}
+		if state.status != Building {
+			return &statusError{state.status}
+		}
+		if err := exec(ctx, tx, `UPDATE dense.models SET status = 'retired' WHERE status = 'active'`); err != nil {
+			return err
+		}
+		if err := exec(ctx, tx, `UPDATE dense.models SET status = 'active' WHERE id = $1`, model); err != nil {
+			return err
+		}
+		if !state.sensitive {
+			if _, err := forbidSensitive(ctx, tx); err != nil {
+				return err
+			}
+		}
+		queued, err = enqueueLacking(ctx, tx, model, "")
+		return err
+	})
+	return queued, err
+}
+
+// enqueueLacking enqueues lacking memories under a new sequence number, so that a worker finishing an earlier task for another
+// model keeps them. It locks memories before tasks, as writers do, and goes by namespace: locks are had within one.
+func enqueueLacking(ctx context.Context, tx sqldb.Tx, model int64, and string) (queued int64, err error) {
+	next, lock, greatest, least := `SELECT nextval('memory.write_sequence')`, "FOR KEY SHARE OF m", "greatest", "least"
+	if tx.SQLite != nil {
+		next, lock, greatest, least = `UPDATE write_sequence SET last = last + 1 RETURNING last`, "", "max", "min"
+	}
+	db, sequence := tx.In(postgres.Entered), int64(0)
+	if _, err := db.Get(ctx, next, nil, &sequence); err != nil {
+		return 0, err
+	}
+	all, err := namespaces(ctx, db)
+	for _, namespace := range all {
+		n, err := db.Exec(ctx, fmt.Sprintf(`
+			INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
+			SELECT m.namespace, m.id, 'dense', m.sensitive, m.revision, $3, m.sequence, now(), now() %s %s ORDER BY m.id %s
+			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+			SET revision = %[4]s(q.revision, excluded.revision), sequence = %[4]s(q.sequence, excluded.sequence),
+				since = %[5]s(q.since, excluded.since), not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
+			fromLacking, and, lock, greatest, least), model, namespace, sequence)
+		if err != nil {
+			return 0, err
+		}
+		queued += n
+	}
+	return queued, err
+}
+
+// retire ends the building of a model and returns it, or false.
+func (m *Models) retire(ctx context.Context) (info ModelInfo, ok bool, err error) {
+	err = m.change(ctx, func(tx sqldb.Tx) error {
+		db := tx.In(postgres.Entered)
+		if info, ok, err = withStatus(ctx, db, Building); err != nil || !ok {
+			return err
+		}
+		if err := exec(ctx, tx, `UPDATE dense.models SET status = 'retired' WHERE id = $1`, info.ID); err != nil {
+			return err
+		}
+		_, err := db.Get(ctx, `SELECT count(*) FROM dense.vectors WHERE model_id = $1`, []any{info.ID}, &info.Vectors)
+		return err
+	})
+	return info, ok, err
+}
+
+// deleteVectors deletes up to n vectors of a retired model in a namespace, after a given memory. It returns the last memory.
+func (m *Models) deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int, err error) {
+	err = m.write(ctx, "", func(tx sqldb.Tx) error {
+		ids, err := tx.In(postgres.Entered).IDs(ctx, `
+			DELETE FROM dense.vectors WHERE namespace = $2 AND model_id = $1 AND memory_id IN (
+				SELECT memory_id FROM dense.vectors WHERE namespace = $2 AND model_id = $1 AND memory_id > $3 ORDER BY memory_id LIMIT $4
+			) RETURNING memory_id`, model, namespace, after[:], n)
+		if last, deleted = after, len(ids); deleted > 0 {
+			last = slices.MaxFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		}
+		note(tx, namespace, ids...)
+		return err
+	})
+	return last, deleted, err
+}
+
+// note tells images of changed vectors. SQLite has triggers for that.
+func note(tx sqldb.Tx, namespace string, ids ...uuid.UUID) {
+	if tx.SQLite == nil {
+		tx.Postgres.Add(namespace, string(replica.Vectors), ids...)
+	}
+}
+
+// forget removes a retired model without vectors.
+func (m *Models) forget(ctx context.Context, model int64) error {
+	return m.change(ctx, func(tx sqldb.Tx) error {
+		return exec(ctx, tx, `DELETE FROM dense.models WHERE id = $1 AND status = 'retired'`, model)
+	})
+}
+
+// AllowSensitive lets local active and building models embed sensitive memories, and enqueues these. It returns their number.
+func (m *Models) AllowSensitive(ctx context.Context) (queued int64, err error) {
+	err = m.change(ctx, func(tx sqldb.Tx) error {
+		active, ok, err := withStatus(ctx, tx.In(postgres.Entered), Active)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return errNoActive
+		case !active.Model.Local:
+			return fmt.Errorf("sensitive memories cannot be embedded with %s: it sends texts to another host", active.Model)
+		}
+		if err := exec(ctx, tx, `INSERT INTO dense.model_rows (model_id, sensitive, local)
+			SELECT id, true, local FROM dense.models WHERE local AND status <> 'retired' ON CONFLICT DO NOTHING`); err != nil {
+			return err
+		}
+		if err := exec(ctx, tx, `INSERT INTO memory.indexes (name, sensitive) VALUES ('dense', true) ON CONFLICT DO NOTHING`); err != nil {
+			return err
+		}
+		queued, err = enqueueLacking(ctx, tx, active.ID, "AND m.sensitive")
+		return err
+	})
+	return queued, err
+}
+
+// ForbidSensitive deletes all vectors and tasks of sensitive memories, and prevents new ones. It returns the number of vectors.
+func (m *Models) ForbidSensitive(ctx context.Context) (deleted int64, err error) {
+	err = m.change(ctx, func(tx sqldb.Tx) error {
+		deleted, err = forbidSensitive(ctx, tx)
+		return err
+	})
+	return deleted, err
+}
+
+func forbidSensitive(ctx context.Context, tx sqldb.Tx) (int64, error) {
+	deleted, err := sqldb.Query(ctx, tx.In(postgres.Entered), `DELETE FROM dense.vectors WHERE sensitive RETURNING namespace, memory_id`, nil,
+		func(scan sqldb.Scan) (k record.Key, err error) {
+			err = scan(&k.Namespace, &k.ID)
+			return k, err
+		})
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range deleted {
+		note(tx, k.Namespace, k.ID)
+	}
+	if err := exec(ctx, tx, `DELETE FROM dense.model_rows WHERE sensitive`); err != nil {
+		return 0, err
+	}
+	return int64(len(deleted)), exec(ctx, tx, `DELETE FROM memory.indexes WHERE name = 'dense' AND sensitive`) // a foreign key deletes tasks
+}
+
 // outdated returns the reason why the configured model is no longer active.
-func outdated(ctx context.Context, c catalog, configured embed.Model) (string, error) {
-	active, ok, err := c.active(ctx)
+func (m *Models) outdated(ctx context.Context, configured embed.Model) (string, error) {
+	active, ok, err := withStatus(ctx, m.db(), Active)
 	if err != nil {
 		return "", err
 	}
 	now := "has been retired"
 	if ok {
-		now = "has been replaced by " + active.String()
+		now = "has been replaced by " + active.Model.String()
 	}
 	return fmt.Sprintf("embedding model %s %s, and its vectors are not kept up to date: restart this process with the --embedder of the active model",
 		configured, now), nil
-}
-
-// knows is Follower.Knows for a model's vectors. It gives up if the model is not active, since its vectors are then
-// outdated.
-func knows(ctx context.Context, c catalog, index queue.Follower, model int64, namespace string, sequence int64) (knows, gaveUp bool, err error) {
-	knows, gaveUp, err = index.Knows(ctx, namespace, sequence)
-	if err != nil || !knows {
-		return knows, gaveUp, err
-	}
-	state, err := c.state(ctx, model)
-	active := state.status == Active
-	return active, !active, err
-}
-
-// index embeds records and stores their vectors while the model is active.
-func index(ctx context.Context, c catalog, embedder embed.Embedder, model int64, records []record.Record) error {
-	state, err := c.state(ctx, model)
-	if err != nil {
-		return err
-	}
-	if state.status == Active {
-		embeddings, err := embedRecords(ctx, embedder, records, state.sensitive)
-		if err != nil || len(embeddings) == 0 {
-			return err
-		}
-		var changed *statusError
-		if err := c.put(ctx, model, embeddings, Active); !errors.As(err, &changed) {
-			return err
-		}
-	}
-	reason, err := outdated(ctx, c, embedder.Model())
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %s", queue.ErrPaused, reason)
 }

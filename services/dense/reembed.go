@@ -19,12 +19,6 @@ const (
 	maxPasses = 5
 )
 
-// Models manages a database's embedding models.
-type Models struct{ catalog catalog }
-
-// List returns all models, oldest first.
-func (m *Models) List(ctx context.Context) ([]ModelInfo, error) { return m.catalog.list(ctx) }
-
 // Progress is that of a model change.
 type Progress struct {
 	Done, Total int64
@@ -47,12 +41,12 @@ func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond
 	if err := checkModel(done.Active); err != nil {
 		return done, err
 	}
-	err = m.catalog.alone(ctx, func() error {
-		id, status, err := m.catalog.build(ctx, done.Active)
+	err = m.alone(ctx, func() error {
+		id, status, err := m.build(ctx, done.Active)
 		if err != nil {
 			return err
 		}
-		b := building{catalog: m.catalog, embedder: embedder, model: id, status: status, perSecond: perSecond, report: report, begun: time.Now()}
+		b := building{models: m, embedder: embedder, model: id, status: status, perSecond: perSecond, report: report, begun: time.Now()}
 		if err := b.all(ctx); err != nil {
 			return err
 		}
@@ -61,7 +55,7 @@ func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond
 			return nil
 		}
 		done.Switched = true
-		done.Queued, err = m.catalog.activate(ctx, id)
+		done.Queued, err = m.activate(ctx, id)
 		return err
 	})
 	var changed *statusError
@@ -73,7 +67,7 @@ func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond
 
 // building is a run of Reembed.
 type building struct {
-	catalog   catalog
+	models    *Models
 	embedder  embed.Embedder
 	model     int64
 	status    Status
@@ -85,12 +79,12 @@ type building struct {
 
 // all embeds lacking memories, indexes the vectors, and embeds later writes.
 func (b *building) all(ctx context.Context) error {
-	namespaces, err := b.catalog.namespaces(ctx)
+	namespaces, err := namespaces(ctx, b.models.db())
 	if err != nil {
 		return err
 	}
 	for _, namespace := range namespaces {
-		n, err := b.catalog.countLacking(ctx, b.model, namespace)
+		n, err := b.models.countLacking(ctx, b.model, namespace)
 		if err != nil {
 			return err
 		}
@@ -104,7 +98,7 @@ func (b *building) all(ctx context.Context) error {
 		if pass == 0 {
 			b.progress.Indexing = true
 			b.report(b.progress)
-			if err := b.catalog.prepare(ctx, b.model, b.embedder.Model()); err != nil {
+			if err := b.models.prepare(ctx, b.model, b.embedder.Model()); err != nil {
 				return err
 			}
 			b.progress.Indexing = false
@@ -117,7 +111,7 @@ func (b *building) all(ctx context.Context) error {
 
 // pass goes through all memories once and returns the vectors written.
 func (b *building) pass(ctx context.Context) (written int64, err error) {
-	namespaces, err := b.catalog.namespaces(ctx)
+	namespaces, err := namespaces(ctx, b.models.db())
 	if err != nil {
 		return 0, err
 	}
@@ -127,7 +121,7 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 	}
 	for _, namespace := range namespaces {
 		for after := uuid.Nil; ; {
-			records, err := b.catalog.lacking(ctx, b.model, namespace, after, batch)
+			records, err := b.models.lacking(ctx, b.model, namespace, after, batch)
 			if err != nil {
 				return written, err
 			}
@@ -135,7 +129,7 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 				break
 			}
 			// lacking returns only sensitive memories that are allowed; put checks again.
-			checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return b.catalog.asSensitive(ctx, records) })
+			checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return b.models.asSensitive(ctx, records) })
 			embeddings, err := embedRecords(checked, b.embedder, records, true)
 			if errors.Is(err, endpoint.ErrWithdrawn) {
 				continue // read what is lacking again
@@ -144,7 +138,7 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 				return written, err
 			}
 			after = records[len(records)-1].ID
-			if err := b.catalog.put(ctx, b.model, embeddings, b.status); err != nil {
+			if err := b.models.put(ctx, b.model, embeddings, b.status); err != nil {
 				return written, err
 			}
 			for _, e := range embeddings {
@@ -179,7 +173,7 @@ func (b *building) rest(ctx context.Context) error {
 
 // Cancel stops the building of a model in any process and removes it, or returns false.
 func (m *Models) Cancel(ctx context.Context, report func(Progress)) (ModelInfo, bool, error) {
-	cancelled, ok, err := m.catalog.retire(ctx)
+	cancelled, ok, err := m.retire(ctx)
 	if err != nil || !ok {
 		return cancelled, ok, err
 	}
@@ -189,7 +183,7 @@ func (m *Models) Cancel(ctx context.Context, report func(Progress)) (ModelInfo, 
 // Prune removes the retired models with their vectors and returns them. Processes configured for them can no
 // longer search.
 func (m *Models) Prune(ctx context.Context, report func(Progress)) ([]ModelInfo, error) {
-	models, err := m.catalog.list(ctx)
+	models, err := m.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -208,16 +202,16 @@ func (m *Models) remove(ctx context.Context, models []ModelInfo, report func(Pro
 		progress.Total += model.Vectors
 	}
 	for _, model := range models {
-		if err := m.catalog.unprepare(ctx, model.ID); err != nil {
+		if err := m.unprepare(ctx, model.ID); err != nil {
 			return err
 		}
-		namespaces, err := m.catalog.namespaces(ctx)
+		namespaces, err := namespaces(ctx, m.db())
 		if err != nil {
 			return err
 		}
 		for _, namespace := range namespaces {
 			for after := uuid.Nil; ; {
-				last, n, err := m.catalog.deleteVectors(ctx, model.ID, namespace, after, deleteBatch)
+				last, n, err := m.deleteVectors(ctx, model.ID, namespace, after, deleteBatch)
 				if err != nil {
 					return err
 				}
@@ -225,36 +219,13 @@ func (m *Models) remove(ctx context.Context, models []ModelInfo, report func(Pro
 					break
 				}
 				after = last
-				progress.Done += n
+				progress.Done += int64(n)
 				report(progress)
 			}
 		}
-		if err := m.catalog.forget(ctx, model.ID); err != nil {
+		if err := m.forget(ctx, model.ID); err != nil {
 			return fmt.Errorf("remove %s: %w", model.Model, err)
 		}
 	}
 	return nil
-}
-
-// AllowSensitive lets the active model embed sensitive memories, if it is local. It enqueues them and
-// returns their number.
-func (m *Models) AllowSensitive(ctx context.Context) (int64, error) {
-	active, ok, err := m.catalog.active(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if !ok {
-		return 0, errNoActive
-	}
-	queued, err := m.catalog.allowSensitive(ctx)
-	if errors.Is(err, errNotLocal) {
-		return 0, fmt.Errorf("sensitive memories cannot be embedded with %s: %w", active, err)
-	}
-	return queued, err
-}
-
-// ForbidSensitive deletes all vectors of sensitive memories and prevents new ones. It returns their
-// number.
-func (m *Models) ForbidSensitive(ctx context.Context) (int64, error) {
-	return m.catalog.forbidSensitive(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
@@ -26,10 +27,12 @@ type searcher struct {
 	images   *replica.Set
 	embedder embed.Embedder
 	model    int64 // id in the database
-	models   catalog
+	models   *Models
 	use      modelUse
 	// loading is the part of a search's time, 0 to 1, that loading a namespace may take.
 	loading float64
+	reads   func() sqldb.DB   // the database for searches, which may be a standby
+	tasks   func() queue.Store // there
 	// fallback searches and scores in the database for namespaces that are not in memory; nil if it cannot.
 	fallback fallback
 }
@@ -52,9 +55,9 @@ var (
 )
 
 // newSearcher returns a searcher whose images have the vectors of the embedder's model.
-func newSearcher(images *replica.Set, embedder embed.Embedder, tasks queue.Progress, models catalog, of stored) searcher {
+func newSearcher(images *replica.Set, embedder embed.Embedder, tasks queue.Progress, models *Models, of stored) searcher {
 	of.dimensions, of.queried = embedder.Model().Dimensions, embedder.Model().Queried()
-	register(images, of)
+	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of} })
 	return searcher{
 		Follower: queue.Follow(tasks, indexName), images: images, embedder: embedder, model: of.model, models: models,
 		use: modelUse{at: time.Now()}, loading: 0.8,
@@ -63,20 +66,61 @@ func newSearcher(images *replica.Set, embedder embed.Embedder, tasks queue.Progr
 
 // Index implements queue.Indexer. It pauses when the model is not active.
 func (s *searcher) Index(ctx context.Context, records []record.Record) error {
-	return index(ctx, s.models, s.embedder, s.model, records)
+	state, err := s.models.state(ctx, s.model)
+	if err != nil {
+		return err
+	}
+	if state.status == Active {
+		embeddings, err := embedRecords(ctx, s.embedder, records, state.sensitive)
+		if err != nil || len(embeddings) == 0 {
+			return err
+		}
+		var changed *statusError
+		if err := s.models.put(ctx, s.model, embeddings, Active); !errors.As(err, &changed) {
+			return err
+		}
+	}
+	reason, err := s.models.outdated(ctx, s.embedder.Model())
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", queue.ErrPaused, reason)
 }
 
-// prepare embeds records that are about to be stored, except sensitive ones. rest returns the embeddings of those that were stored.
-func (s *searcher) prepare(ctx context.Context, records []record.Record) (rest func(stored map[record.Key]bool) []embedding, err error) {
+// Prepare implements memory.Derived. It embeds records that are about to be stored, except sensitive ones.
+func (s *searcher) Prepare(ctx context.Context, records []record.Record) (sqldb.Putter, error) {
 	all, err := embedRecords(ctx, s.embedder, records, false)
-	return func(stored map[record.Key]bool) []embedding {
-		return slices.DeleteFunc(slices.Clone(all), func(e embedding) bool { return !stored[record.Key{Namespace: e.namespace, ID: e.id}] })
+	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
+		return putIn(ctx, tx, s.model, slices.DeleteFunc(slices.Clone(all), func(e embedding) bool {
+			return !stored[record.Key{Namespace: e.namespace, ID: e.id}]
+		}), Active)
 	}, err
 }
 
-// Knows implements leg.AsyncIndex.
+// Knows implements leg.AsyncIndex. It gives up if the model is not active, since its vectors are then outdated.
 func (s *searcher) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
-	return knows(ctx, s.models, s.Follower, s.model, namespace, sequence)
+	known, gaveUp, err = s.Follower.Knows(ctx, namespace, sequence)
+	if err != nil || !known {
+		return known, gaveUp, err
+	}
+	state, err := s.models.state(ctx, s.model)
+	active := state.status == Active
+	return active, !active, err
+}
+
+// Status implements leg.Searcher.
+func (s *searcher) Status(ctx context.Context, namespace string) (leg.Status, error) {
+	tasks, err := s.tasks().Status(ctx, indexName, namespace)
+	if err != nil {
+		return leg.Status{}, err
+	}
+	status := leg.Status{Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: s.embedder.Model().String()}
+	_, err = s.reads().In(namespace).Get(ctx, `
+		SELECT (SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2),
+			(SELECT count(*) FROM memory.memories m WHERE m.namespace = $1 AND m.sensitive
+				AND NOT EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = $2 AND r.sensitive))`,
+		[]any{namespace, s.model}, &status.Indexed, &status.Excluded)
+	return status, err
 }
 
 // Search implements leg.Searcher. Loading the namespace and comparing each get a part of the time. If vectors remain, the
@@ -221,7 +265,7 @@ type modelUse struct {
 const lookAgain, lookBy, lookTime = 500 * time.Millisecond, time.Second, 50 * time.Millisecond
 
 // outdated returns the reason why the model is not active, or "". It returns a *statusError if the model has been removed.
-func (u *modelUse) outdated(ctx context.Context, models catalog, model int64, configured embed.Model) (string, error) {
+func (u *modelUse) outdated(ctx context.Context, models *Models, model int64, configured embed.Model) (string, error) {
 	u.mu.Lock()
 	age := time.Since(u.at)
 	if age < lookAgain || u.asking {
@@ -254,7 +298,7 @@ func (u *modelUse) outdated(ctx context.Context, models catalog, model int64, co
 const askTime = 5 * time.Second
 
 // ask keeps the previous answer if the database does not give one.
-func (u *modelUse) ask(ctx context.Context, models catalog, model int64, configured embed.Model) {
+func (u *modelUse) ask(ctx context.Context, models *Models, model int64, configured embed.Model) {
 	defer func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -265,7 +309,7 @@ func (u *modelUse) ask(ctx context.Context, models catalog, model int64, configu
 	state, err := models.state(ctx, model)
 	var reason string
 	if err == nil && state.status != Active {
-		reason, err = outdated(ctx, models, configured)
+		reason, err = models.outdated(ctx, configured)
 	}
 	if err != nil {
 		return

@@ -2,47 +2,35 @@ package dense
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
+	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/x448/float16"
 
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/store/queue"
-	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // SQLite searches the vectors of dense_vectors in memory. A namespace that is not in memory has no hits.
-type SQLite struct {
-	searcher
-	db    *sqlite.DB
-	tasks queue.Store
-}
+type SQLite struct{ searcher }
 
 // NewSQLite returns a store for the embedder's model. It registers the model if none is active.
 // Another active model is an error.
 func NewSQLite(ctx context.Context, db *sqlite.DB, images *replica.Set, embedder embed.Embedder, tasks queue.Store) (*SQLite, error) {
-	if err := checkModel(embedder.Model()); err != nil {
-		return nil, err
-	}
-	models := sqliteModels{db}
-	model, err := models.start(ctx, embedder.Model())
+	reads := sqldb.DB{SQLite: db.Read}
+	models := NewSQLiteModels(db)
+	model, err := models.start(ctx, reads.In(postgres.AllNamespaces), embedder.Model())
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{newSearcher(images, embedder, tasks, models, stored{model: model, decode: appendHalves}), db, tasks}, nil
-}
-
-// Prepare implements memory.Derived.
-func (s *SQLite) Prepare(ctx context.Context, records []record.Record) (sqldb.Putter, error) {
-	embeddings, err := s.prepare(ctx, records)
-	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
-		return sqliteModels{s.db}.putIn(ctx, tx.SQLite, s.model, embeddings(stored), Active)
-	}, err
+	s := &SQLite{newSearcher(images, embedder, tasks, models, stored{model: model, decode: appendHalves})}
+	s.reads, s.tasks = func() sqldb.DB { return reads }, func() queue.Store { return tasks }
+	return s, nil
 }
 
 // encode returns a vector's stored form.
@@ -54,27 +42,44 @@ func encode(vector []float32) []byte {
 	return b
 }
 
-// Status implements leg.Searcher.
-func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	tasks, err := s.tasks.Status(ctx, indexName, namespace)
-	if err != nil {
-		return leg.Status{}, err
+// putSQLite is putPostgres for SQLite.
+func putSQLite(ctx context.Context, tx sqldb.Tx, model int64, some, none []embedding) error {
+	rows := func(embeddings []embedding) (rows []sqliteEmbedding, vectors []byte) {
+		for _, e := range embeddings {
+			rows, vectors = append(rows, sqliteEmbedding{e.namespace, e.id, e.revision, e.sensitive}), append(vectors, encode(e.vector)...)
+		}
+		return rows, vectors
 	}
-	var indexed, excluded int64
-	err = s.db.Read.QueryRowContext(ctx, `
-		SELECT (SELECT count(*) FROM dense_vectors WHERE namespace = ?1 AND model_id = ?2),
-			(SELECT count(*) FROM memories WHERE namespace = ?1 AND sensitive
-				AND NOT EXISTS (SELECT 1 FROM dense_model_rows WHERE model_id = ?2 AND sensitive))`, namespace, s.model).Scan(&indexed, &excluded)
-	return status(s.embedder.Model(), tasks, indexed, excluded), err
-}
-
-// scanRows calls fn for each row until an error and closes the rows.
-func scanRows(rows *sql.Rows, fn func() error) error {
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := fn(); err != nil {
+	if len(none) > 0 {
+		var args sqlite.Args
+		deleted, _ := rows(none)
+		if _, err := tx.SQLite.ExecContext(ctx, fmt.Sprintf(`
+				DELETE FROM dense_vectors WHERE rowid IN (
+					SELECT v.rowid FROM json_each(%s) e CROSS JOIN dense_vectors v ON v.namespace = e.value ->> 'namespace'
+						AND v.memory_id = unhex(e.value ->> 'id', '-') AND v.model_id = %s AND v.revision <= e.value ->> 'revision')`,
+			args.AddJSON(deleted), args.Add(model)), args...); err != nil {
 			return err
 		}
 	}
-	return rows.Err()
+	if len(some) == 0 {
+		return nil
+	}
+	var args sqlite.Args
+	put, vectors := rows(some)
+	_, err := tx.SQLite.ExecContext(ctx, fmt.Sprintf(`
+			INSERT INTO dense_vectors (namespace, memory_id, model_id, sensitive, revision, embedding)
+			SELECT m.namespace, m.id, %[1]s, m.sensitive, e.value ->> 'revision', substr(%[3]s, 1 + e.key * %[4]s, %[4]s)
+			FROM json_each(%[2]s) e CROSS JOIN memories m ON m.namespace = e.value ->> 'namespace' AND m.id = unhex(e.value ->> 'id', '-')
+			WHERE m.sensitive = e.value ->> 'sensitive'
+			ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
+			WHERE dense_vectors.revision <= excluded.revision`, args.Add(model), args.AddJSON(put), args.Add(vectors), args.Add(len(vectors)/len(some))), args...)
+	return err
+}
+
+// sqliteEmbedding is an embedding without its vector, as JSON.
+type sqliteEmbedding struct {
+	Namespace string    `json:"namespace"`
+	ID        uuid.UUID `json:"id"`
+	Revision  int64     `json:"revision"`
+	Sensitive bool      `json:"sensitive"`
 }
