@@ -3,14 +3,12 @@ package dense
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/services/embed"
@@ -52,43 +50,25 @@ type modelState struct {
 // Models manages a database's embedding models. Services only start, read a state and put vectors. The other methods need the
 // tables' owner on PostgreSQL, who bypasses row policies. A change of models waits for writers of vectors and blocks new ones, so no
 // vector is written under an outdated status.
-type Models struct {
-	pool *pgxpool.Pool
-	file *sqlite.DB // nil on PostgreSQL
-}
+type Models struct{ store sqldb.Store }
 
 // NewPostgresModels returns the models of a database.
-func NewPostgresModels(pool *pgxpool.Pool) *Models { return &Models{pool: pool} }
+func NewPostgresModels(pool *pgxpool.Pool) *Models { return &Models{sqldb.Store{Pool: pool}} }
 
 // NewSQLiteModels returns the models of a file.
-func NewSQLiteModels(db *sqlite.DB) *Models { return &Models{file: db} }
+func NewSQLiteModels(db *sqlite.DB) *Models { return &Models{sqldb.Store{File: db}} }
 
 // db returns the database for reads.
-func (m *Models) db() sqldb.Scoped {
-	if m.file != nil {
-		return sqldb.DB{SQLite: m.file.Read}.In(postgres.AllNamespaces)
-	}
-	return sqldb.DB{Postgres: m.pool}.In(postgres.AllNamespaces)
-}
+func (m *Models) db() sqldb.Scoped { return m.store.DB().In(postgres.AllNamespaces) }
 
 // maxModelAttempts bounds the attempts after conflicts between transactions.
 const maxModelAttempts = 5
-
-// write runs fn in a transaction that begins with PostgreSQL's settings.
-func (m *Models) write(ctx context.Context, settings string, fn func(sqldb.Tx) error) error {
-	if m.file != nil {
-		return m.file.Update(ctx, func(tx *sql.Tx) error { return fn(sqldb.Tx{SQLite: tx}) })
-	}
-	return postgres.Write(ctx, m.pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {
-		return fn(sqldb.Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}})
-	})
-}
 
 // change runs fn in a transaction that locks models and their vectors. SQLite has one writer at a time.
 func (m *Models) change(ctx context.Context, fn func(sqldb.Tx) error) (err error) {
 	for range maxModelAttempts {
 		// Nodes change vectors one at a time, on the connection that changes the tables of which each has a copy.
-		err = m.write(ctx, "; SET LOCAL citus.multi_shard_modify_mode = 'sequential'", func(tx sqldb.Tx) error {
+		err = m.store.Write(ctx, "; SET LOCAL citus.multi_shard_modify_mode = 'sequential'", func(tx sqldb.Tx) error {
 			if tx.SQLite == nil {
 				if _, err := tx.Postgres.Exec(ctx, `LOCK TABLE dense.models IN EXCLUSIVE MODE`); err != nil {
 					return err
@@ -249,7 +229,7 @@ func stateIn(ctx context.Context, db sqldb.Scoped, model int64, lock string) (s 
 // of an older revision than stored, of deleted memories, of memories with changed sensitivity, and of sensitive ones without
 // permission.
 func (m *Models) put(ctx context.Context, model int64, embeddings []embedding, status Status) error {
-	return m.write(ctx, "", func(tx sqldb.Tx) error { return putIn(ctx, tx, model, embeddings, status) })
+	return m.store.Write(ctx, "", func(tx sqldb.Tx) error { return putIn(ctx, tx, model, embeddings, status) })
 }
 
 // putIn is put in a transaction.
@@ -317,10 +297,10 @@ func (m *Models) build(ctx context.Context, model embed.Model) (id int64, status
 
 // asSensitive reports whether records still have their sensitivity.
 func (m *Models) asSensitive(ctx context.Context, records []record.Record) (bool, error) {
-	if m.file != nil {
-		return queue.NewSQLite(m.file).AsSensitive(ctx, records)
+	if m.store.File != nil {
+		return queue.NewSQLite(m.store.File).AsSensitive(ctx, records)
 	}
-	return queue.NewPostgres(m.pool).AsSensitive(ctx, records)
+	return queue.NewPostgres(m.store.Pool).AsSensitive(ctx, records)
 }
 
 func namespaces(ctx context.Context, db sqldb.Scoped) ([]string, error) {
@@ -420,7 +400,7 @@ func (m *Models) retire(ctx context.Context) (info ModelInfo, ok bool, err error
 
 // deleteVectors deletes up to n vectors of a retired model in a namespace, after a given memory. It returns the last memory.
 func (m *Models) deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int, err error) {
-	err = m.write(ctx, "", func(tx sqldb.Tx) error {
+	err = m.store.Write(ctx, "", func(tx sqldb.Tx) error {
 		ids, err := tx.In(postgres.Entered).IDs(ctx, `
 			DELETE FROM dense.vectors WHERE namespace = $2 AND model_id = $1 AND memory_id IN (
 				SELECT memory_id FROM dense.vectors WHERE namespace = $2 AND model_id = $1 AND memory_id > $3 ORDER BY memory_id LIMIT $4

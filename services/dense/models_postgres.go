@@ -102,10 +102,10 @@ const buildingLock = 0x7472_6973_6b65_6c65
 // alone holds the lock in a transaction, because PgBouncer may not keep a session. The simple protocol leaves no portal
 // open: its snapshot would block CREATE INDEX CONCURRENTLY. On SQLite, concurrent runs repeat work without harm.
 func (m *Models) alone(ctx context.Context, fn func() error) error {
-	if m.file != nil {
+	if m.store.File != nil {
 		return fn()
 	}
-	return pgx.BeginFunc(ctx, m.pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, m.store.Pool, func(tx pgx.Tx) error {
 		var locked bool
 		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, pgx.QueryExecModeSimpleProtocol, buildingLock).Scan(&locked); err != nil {
 			return err
@@ -120,11 +120,11 @@ func (m *Models) alone(ctx context.Context, fn func() error) error {
 // prepare builds each partition's index concurrently and attaches them to the table's index. An index is wanted once a
 // namespace was too large for memory, never on SQLite.
 func (m *Models) prepare(ctx context.Context, id int64, model embed.Model) error {
-	if m.file != nil {
+	if m.store.File != nil {
 		return nil
 	}
 	var wanted bool
-	if err := m.pool.QueryRow(ctx, `SELECT indexed FROM dense.models WHERE id = $1`, id).Scan(&wanted); err != nil || !wanted {
+	if err := m.store.Pool.QueryRow(ctx, `SELECT indexed FROM dense.models WHERE id = $1`, id).Scan(&wanted); err != nil || !wanted {
 		return err
 	}
 	parts, err := m.parts(ctx, id)
@@ -133,7 +133,7 @@ func (m *Models) prepare(ctx context.Context, id int64, model embed.Model) error
 	}
 	partitioned := len(parts) > 1
 	if partitioned {
-		if _, err := m.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_near_%d ON ONLY dense.vectors %s`, id, hnsw(id, model))); err != nil {
+		if _, err := m.store.Pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_near_%d ON ONLY dense.vectors %s`, id, hnsw(id, model))); err != nil {
 			return err
 		}
 	}
@@ -142,19 +142,19 @@ func (m *Models) prepare(ctx context.Context, id int64, model embed.Model) error
 			continue
 		}
 		if part.broken { // left by an interrupted build
-			if _, err := m.pool.Exec(ctx, `DROP INDEX CONCURRENTLY dense.`+part.index); err != nil {
+			if _, err := m.store.Pool.Exec(ctx, `DROP INDEX CONCURRENTLY dense.`+part.index); err != nil {
 				return err
 			}
 		}
 		if part.broken || !part.exists {
-			if _, err := m.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX CONCURRENTLY %s ON dense.%s %s`, part.index, part.table, hnsw(id, model))); err != nil {
+			if _, err := m.store.Pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX CONCURRENTLY %s ON dense.%s %s`, part.index, part.table, hnsw(id, model))); err != nil {
 				return err
 			}
 		}
 		if !partitioned {
 			continue
 		}
-		if _, err := m.pool.Exec(ctx, fmt.Sprintf(`ALTER INDEX dense.vectors_near_%d ATTACH PARTITION dense.%s`, id, part.index)); err != nil {
+		if _, err := m.store.Pool.Exec(ctx, fmt.Sprintf(`ALTER INDEX dense.vectors_near_%d ATTACH PARTITION dense.%s`, id, part.index)); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ type partition struct {
 
 // parts returns the partitions; the table itself if it has none, being distributed. An index attached under another name counts.
 func (m *Models) parts(ctx context.Context, model int64) ([]partition, error) {
-	rows, err := m.pool.Query(ctx, `
+	rows, err := m.store.Pool.Query(ctx, `
 		SELECT t.relname, t.relname || $1, i.indexrelid IS NOT NULL, coalesce(NOT i.indisvalid, false),
 			EXISTS (SELECT FROM pg_inherits ti JOIN pg_index x ON x.indexrelid = ti.inhrelid
 				WHERE ti.inhparent = to_regclass('dense.vectors' || $1) AND x.indrelid = t.oid)
@@ -191,7 +191,7 @@ func (m *Models) parts(ctx context.Context, model int64) ([]partition, error) {
 
 // unprepare drops the index. Its lock timeout is short, so that searches do not queue behind it.
 func (m *Models) unprepare(ctx context.Context, model int64) error {
-	if m.file != nil {
+	if m.store.File != nil {
 		return nil
 	}
 	parts, err := m.parts(ctx, model)
@@ -199,7 +199,7 @@ func (m *Models) unprepare(ctx context.Context, model int64) error {
 		return err
 	}
 	for range 10 * maxModelAttempts {
-		err = pgx.BeginFunc(ctx, m.pool, func(tx pgx.Tx) error {
+		err = pgx.BeginFunc(ctx, m.store.Pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
 				return err
 			}
@@ -217,7 +217,7 @@ func (m *Models) unprepare(ctx context.Context, model int64) error {
 		if !part.exists || part.attached {
 			continue
 		}
-		if _, err := m.pool.Exec(ctx, `DROP INDEX CONCURRENTLY IF EXISTS dense.`+part.index); err != nil {
+		if _, err := m.store.Pool.Exec(ctx, `DROP INDEX CONCURRENTLY IF EXISTS dense.`+part.index); err != nil {
 			return err
 		}
 	}

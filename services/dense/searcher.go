@@ -135,7 +135,7 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	}
 	result := found(q, s.embedder.Model(), vector, reason)
 	err = s.inMemory(ctx, q, vector, &result)
-	if notInMemory(err) {
+	if leg.NotInMemory(err) {
 		cause := err
 		if s.fallback == nil {
 			qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cause.Error())
@@ -159,11 +159,6 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, outdated)
 	}
 	return result, nil
-}
-
-// notInMemory reports whether an error of images says that a namespace is not in memory.
-func notInMemory(err error) bool {
-	return errors.Is(err, replica.ErrCold) || errors.Is(err, replica.ErrTooLarge)
 }
 
 // inMemory searches the image of the namespace.
@@ -231,7 +226,7 @@ func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 		return nil, cosine, err
 	}
 	scores, err := s.scoresInMemory(ctx, q, vector, ids)
-	if notInMemory(err) {
+	if leg.NotInMemory(err) {
 		if s.fallback == nil {
 			return nil, cosine, nil
 		}

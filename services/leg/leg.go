@@ -130,6 +130,11 @@ func (r *Result) From(v *replica.View) {
 	}
 }
 
+// NotInMemory reports whether an error says that a namespace has no view: it is not loaded yet, or too large.
+func NotInMemory(err error) bool {
+	return errors.Is(err, replica.ErrCold) || errors.Is(err, replica.ErrTooLarge)
+}
+
 // UnableError is a Searcher's error if a dependency fails, for instance an embedding server. Reason is shown to the caller.
 // Cause is only logged.
 type UnableError struct {

@@ -24,12 +24,9 @@ import (
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
-var (
-	_ memory.Index = (*lexical.PostgresIndex)(nil)
-	_ memory.Index = (*lexical.SQLiteIndex)(nil)
-)
+var _ memory.Index = (*lexical.Index)(nil)
 
-func searcher(t testing.TB, f *storetest.Fixture) lexical.Leg {
+func searcher(t testing.TB, f *storetest.Fixture) *lexical.Leg {
 	t.Helper()
 	if f.Engine == schema.SQLite {
 		return lexical.NewSQLite(f.DB, f.Images(t))

@@ -1,18 +1,14 @@
 package lexical
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/store/postgres"
 )
 
 const (
@@ -50,33 +46,6 @@ func quoted(query string) map[uint64]string {
 		}
 	}
 	return found
-}
-
-// exactMatches returns the live memories whose title or content equals the query or a quoted phrase of it, latest first. Such a
-// memory has all terms of the text.
-func (p *Postgres) exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings) ([]leg.Hit, error) {
-	var alternatives []string
-	var hashes [][]byte
-	for hash, text := range quoted(q.Text) {
-		hashes = append(hashes, binary.BigEndian.AppendUint64(nil, hash))
-		var terms []queryTerm
-		for _, t := range settings.language().tokens(text) {
-			terms = append(terms, queryTerm{term: t.term})
-		}
-		alternatives = append(alternatives, tsquery(terms[:min(len(terms), maxTerms)], " & "))
-	}
-	args := postgres.Args{q.Namespace, hashes, strings.Join(alternatives, " | "), maxEqual}
-	rows, err := tx.Query(ctx, `
-		SELECT m.id, 0::float8, m.importance, m.created_at FROM (
-			SELECT memory_id FROM lexical.documents WHERE namespace = $1 AND tsv @@ $3::tsquery
-				AND (substring(terms FROM 2 FOR 8) = ANY($2) OR substring(terms FROM 10 FOR 8) = ANY($2)) OFFSET 0
-		) d CROSS JOIN LATERAL (
-			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = d.memory_id AND `+postgres.Live(q.Filter, "m", &args)+` OFFSET 0
-		) m ORDER BY m.created_at DESC, m.id LIMIT $4`, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanHit)
 }
 
 // markExact marks the hits that are among the matches. Up to maxExact other matches replace the last hits, the latest matches

@@ -13,7 +13,7 @@ import (
 // FuzzSearchQuery: no text is an error, and none is taken for query syntax that excludes.
 func FuzzSearchQuery(f *testing.F) {
 	fixtures := map[string]*storetest.Fixture{"postgres": storetest.Postgres(f), "sqlite": storetest.SQLite(f)}
-	legs := map[string]lexical.Leg{}
+	legs := map[string]*lexical.Leg{}
 	for engine, fixture := range fixtures {
 		fixture.Insert(f, storetest.Record("ns", "anchorage", nil))
 		legs[engine] = searcher(f, fixture)

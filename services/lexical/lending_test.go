@@ -67,7 +67,7 @@ func TestNeighboursLend(t *testing.T) {
 			}
 		}
 		ids := []uuid.UUID{c.records["answer"].ID, c.records["next"].ID, c.records["alone"].ID}
-		scores, _, err := searcher(t, f).(leg.Scorer).Scores(t.Context(), leg.Query{Namespace: "ns", Text: text, Borrow: 1}, ids)
+		scores, _, err := searcher(t, f).Scores(t.Context(), leg.Query{Namespace: "ns", Text: text, Borrow: 1}, ids)
 		if err != nil || len(scores) != len(ids) {
 			t.Fatalf("scores: %v, %v", scores, err)
 		}

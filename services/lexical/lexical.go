@@ -1,6 +1,6 @@
 // Package lexical is the leg that searches by words, on PostgreSQL and on SQLite. It does not import the memory service.
 //
-// Writing (PostgresIndex, SQLiteIndex), in the record's own transaction:
+// Writing (Index), in the record's own transaction:
 //
 //  1. The namespace's settings name its language.
 //  2. language.tokens splits each field of a memory into terms: stemmed words, identifiers whole and in parts, and pairs of

@@ -4,22 +4,16 @@ import (
 	"context"
 	"strings"
 
-	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // maxMatches bounds the matches in one field.
 const maxMatches = 64
 
 // Matches returns the places of a query's words in each record of a namespace.
-func (*PostgresIndex) Matches(ctx context.Context, db sqldb.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
-	settings, err := readSettings(ctx, db.Postgres, namespace)
-	return settings.matches(query, records), err
-}
-
-// Matches returns the places of a query's words in each record of a namespace.
-func (*SQLiteIndex) Matches(ctx context.Context, db sqldb.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
-	settings, err := settingsOf(ctx, db.SQLite, namespace)
+func (*Index) Matches(ctx context.Context, db sqldb.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
+	settings, err := readSettings(ctx, db.In(namespace), namespace)
 	return settings.matches(query, records), err
 }
 

@@ -116,7 +116,7 @@ func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryDat
 func (tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 // traced returns the leg with a tracer, logged in as the service, which row-level security applies to.
-func traced(t *testing.T, f *storetest.Fixture, tr tracer) *lexical.Postgres {
+func traced(t *testing.T, f *storetest.Fixture, tr tracer) *lexical.Leg {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(pgtest.Login(t, f.Pool.Config().ConnString(), "lexical"))
 	if err != nil {

@@ -48,7 +48,7 @@ func TestScores(t *testing.T) {
 		for _, query := range queries {
 			for _, scorer := range []triskelev1.Scorer{triskelev1.Scorer_SCORER_BM25, triskelev1.Scorer_SCORER_TS_RANK} {
 				result := search(t, f, query, func(q *leg.Query) { q.Depth, q.Scorer = 1000, scorer })
-				scores, kind, err := searcher(t, f).(leg.Scorer).Scores(t.Context(), leg.Query{Namespace: "ns", Text: query, Scorer: scorer}, asked)
+				scores, kind, err := searcher(t, f).Scores(t.Context(), leg.Query{Namespace: "ns", Text: query, Scorer: scorer}, asked)
 				if err != nil || kind != result.ScoreKind {
 					t.Fatalf("%q: %v, scores of kind %v, a search's are %v", query, err, kind, result.ScoreKind)
 				}
@@ -69,7 +69,7 @@ func TestScores(t *testing.T) {
 				}
 			}
 		}
-		if scores, _, err := searcher(t, f).(leg.Scorer).Scores(t.Context(), leg.Query{Namespace: "ns", Text: "?!"}, ids); err != nil {
+		if scores, _, err := searcher(t, f).Scores(t.Context(), leg.Query{Namespace: "ns", Text: "?!"}, ids); err != nil {
 			t.Errorf("a query without words: %v, %v", scores, err)
 		}
 	})

@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
+
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Settings tell how a namespace is indexed and searched.
@@ -18,18 +23,6 @@ type Settings struct {
 	Prefix   bool    // the last word of a query also finds longer words
 	// Scorer ranks if the request names no scorer. Unspecified means Config.Scorer.
 	Scorer triskelev1.Scorer
-}
-
-// Leg is the lexical leg on one engine.
-type Leg interface {
-	leg.Searcher
-	// Settings returns a namespace's settings, or the default ones if it has none.
-	Settings(ctx context.Context, namespace string) (Settings, error)
-	// Set changes a namespace's settings. If the language changes, it indexes all memories again. The namespace need not
-	// exist.
-	Set(ctx context.Context, namespace string, s Settings) error
-	// Reindex indexes a namespace's memories again, by the rules of this program and the current settings.
-	Reindex(ctx context.Context, namespace string) error
 }
 
 // DefaultSettings returns the settings of a namespace without its own. docs/adr/0010-lexical-scorers.md justifies k1 and b.
@@ -51,3 +44,101 @@ func (s Settings) Check() error {
 
 // language returns the rules for words. A language that only a newer program knows gets no stemmer.
 func (s Settings) language() language { return languages[s.Language] }
+
+// settingsColumns are the columns of Settings.targets.
+const settingsColumns = `language, k1, b, prefix, coalesce(scorer, '')`
+
+func (s *Settings) targets(scorer *string) []any {
+	return []any{&s.Language, &s.K1, &s.B, &s.Prefix, scorer}
+}
+
+// selectSettings selects the settings of namespace $1.
+const selectSettings = `SELECT ` + settingsColumns + ` FROM lexical.settings WHERE namespace = $1`
+
+// readSettings returns a namespace's settings, or the default ones.
+func readSettings(ctx context.Context, db sqldb.Scoped, namespace string) (Settings, error) {
+	s, scorer := DefaultSettings(), ""
+	_, err := db.Get(ctx, selectSettings, []any{namespace}, s.targets(&scorer)...)
+	s.Scorer = ScorerByName(scorer)
+	return s, err
+}
+
+// Settings returns a namespace's settings, or the default ones if it has none.
+func (l *Leg) Settings(ctx context.Context, namespace string) (Settings, error) {
+	return readSettings(ctx, l.store.DB().In(namespace), namespace)
+}
+
+// Set changes a namespace's settings. If the language changes, it indexes all memories again. The namespace need not exist.
+func (l *Leg) Set(ctx context.Context, namespace string, s Settings) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	var former Settings
+	err := l.store.Write(ctx, "", func(tx sqldb.Tx) (err error) {
+		if tx.SQLite == nil {
+			if _, err := tx.Postgres.Exec(ctx, `SELECT pg_advisory_xact_lock(`+settingsLock+`) FROM (SELECT $1::text AS namespace) n`, namespace); err != nil {
+				return err
+			}
+		}
+		if former, err = readSettings(ctx, tx.In(namespace), namespace); err != nil {
+			return err
+		}
+		if _, err = tx.In(namespace).Exec(ctx, `INSERT INTO lexical.settings (namespace, language, k1, b, prefix, scorer) VALUES ($1, $2, $3, $4, $5, nullif($6, ''))
+			ON CONFLICT (namespace) DO UPDATE SET language = excluded.language, k1 = excluded.k1, b = excluded.b, prefix = excluded.prefix, scorer = excluded.scorer`,
+			namespace, s.Language, s.K1, s.B, s.Prefix, ScorerName(s.Scorer)); err != nil {
+			return err
+		}
+		return note(ctx, tx, namespace, uuid.Nil) // no memory: images read the settings with any change
+	})
+	l.set.Told()
+	if err != nil || s.Language == former.Language {
+		return err
+	}
+	return l.Reindex(ctx, namespace)
+}
+
+// note tells images that the words of memories have changed.
+func note(ctx context.Context, tx sqldb.Tx, namespace string, ids ...uuid.UUID) error {
+	if tx.SQLite == nil {
+		tx.Postgres.Add(namespace, string(replica.Records), ids...)
+		return nil
+	}
+	return sqlite.ExecEach(ctx, tx.SQLite, `INSERT INTO log (namespace, memory_id, part) SELECT name, ?, 'm' FROM namespaces WHERE name = ?`,
+		ids, func(id uuid.UUID) []any { return []any{id[:], namespace} })
+}
+
+// reindexBatch is the number of memories that one transaction indexes.
+const reindexBatch = 200
+
+// Reindex indexes a namespace's memories again, by the rules of this program and the current settings.
+func (l *Leg) Reindex(ctx context.Context, namespace string) error {
+	defer l.set.Told()
+	words, lock := split{}, ""
+	if l.store.File == nil {
+		words.vectors, lock = true, " FOR NO KEY UPDATE"
+	}
+	var after uuid.UUID
+	for more := true; more; {
+		err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
+			records, err := tx.In(namespace).Records(ctx, `SELECT `+record.Columns+` FROM memory.memories m
+				WHERE m.namespace = $1 AND m.id > $2 ORDER BY m.id LIMIT $3`+lock, namespace, after[:], reindexBatch)
+			if err != nil || len(records) == 0 {
+				more = false
+				return err
+			}
+			if err := words.put(ctx, tx, records); err != nil {
+				return err
+			}
+			ids := make([]uuid.UUID, len(records))
+			for i, r := range records {
+				ids[i] = r.ID
+			}
+			more, after = len(ids) == reindexBatch, ids[len(ids)-1]
+			return note(ctx, tx, namespace, ids...)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

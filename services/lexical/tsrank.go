@@ -1,10 +1,13 @@
 package lexical
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -12,10 +15,96 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 )
 
+// planning are the planner's settings for searches. Queries are planned with their values: the best index depends on the
+// frequency of the terms and the size of the namespace, which a generic plan cannot know. A sequential scan would read the
+// whole partition, and JIT compilation takes longer than the query.
+var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
+
+// inSQL calls fn in a transaction that searches a namespace, with the namespace's settings.
+func (l *Leg) inSQL(ctx context.Context, q leg.Query, fn func(pgx.Tx, Settings) error) error {
+	settings, scorer := DefaultSettings(), ""
+	first := func(batch *pgx.Batch) {
+		batch.Queue(selectSettings, q.Namespace).Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, settings.targets(&scorer), func() error { return nil })
+			settings.Scorer = ScorerByName(scorer)
+			return err
+		})
+	}
+	return postgres.SearchAfter(ctx, l.Or(l.store.Pool), q.Namespace, planning, first, func(tx pgx.Tx) error { return fn(tx, settings) })
+}
+
+// searchInSQL searches by ts_rank. why is the reason.
+func (l *Leg) searchInSQL(ctx context.Context, q leg.Query, why error) (result leg.Result, err error) {
+	kind := triskelev1.ScoreKind_SCORE_KIND_TS_RANK
+	err = l.inSQL(ctx, q, func(tx pgx.Tx, settings Settings) (err error) {
+		understood := understand(q.Text, settings)
+		if understood.distinct == 0 {
+			result = abstained(kind, noWords)
+			return nil
+		}
+		result, err = l.searchByRank(ctx, tx, q, understood)
+		result.ScoreKind = kind
+		if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED && cmp.Or(q.Scorer, settings.Scorer, l.cfg.Scorer) != triskelev1.Scorer_SCORER_TS_RANK {
+			result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by ts_rank: "+why.Error()
+		}
+		if err != nil || !q.MarkExact {
+			return err
+		}
+		matches, err := exactMatches(ctx, tx, q, settings)
+		if err == nil {
+			err = markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) { return l.ranksOf(ctx, tx, q, understood, ids) })
+		}
+		if err != nil && len(result.Hits) > 0 && postgres.IsTimeout(err) {
+			result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, "time ran out before exact matches were marked"
+		}
+		return err
+	})
+	if err != nil && !(result.State == triskelev1.LegState_LEG_STATE_TRUNCATED && postgres.IsTimeout(err)) {
+		return leg.Result{}, err
+	}
+	return result, nil
+}
+
+// scoresInSQL returns the scores of memories by ts_rank.
+func (l *Leg) scoresInSQL(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, err error) {
+	err = l.inSQL(ctx, q, func(tx pgx.Tx, settings Settings) (err error) {
+		scores, err = l.ranksOf(ctx, tx, q, understand(q.Text, settings), ids)
+		return err
+	})
+	return scores, err
+}
+
+// exactMatches returns the live memories whose title or content equals the query or a quoted phrase of it, latest first. Such a
+// memory has all terms of the text.
+func exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings) ([]leg.Hit, error) {
+	var alternatives []string
+	var hashes [][]byte
+	for hash, text := range quoted(q.Text) {
+		hashes = append(hashes, binary.BigEndian.AppendUint64(nil, hash))
+		var terms []queryTerm
+		for _, t := range settings.language().tokens(text) {
+			terms = append(terms, queryTerm{term: t.term})
+		}
+		alternatives = append(alternatives, tsquery(terms[:min(len(terms), maxTerms)], " & "))
+	}
+	args := postgres.Args{q.Namespace, hashes, strings.Join(alternatives, " | "), maxEqual}
+	rows, err := tx.Query(ctx, `
+		SELECT m.id, 0::float8, m.importance, m.created_at FROM (
+			SELECT memory_id FROM lexical.documents WHERE namespace = $1 AND tsv @@ $3::tsquery
+				AND (substring(terms FROM 2 FOR 8) = ANY($2) OR substring(terms FROM 10 FOR 8) = ANY($2)) OFFSET 0
+		) d CROSS JOIN LATERAL (
+			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = d.memory_id AND `+postgres.Live(q.Filter, "m", &args)+` OFFSET 0
+		) m ORDER BY m.created_at DESC, m.id LIMIT $4`, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanHit)
+}
+
 // searchByRank ranks by ts_rank over weighted tsvectors. Memories with all terms of the query come first. If they are fewer
 // than the depth, memories with any term follow, if their rank is at least Config.OrBroadenMinRank. Scores compare only
 // within each of the two groups. A query of more than maxTerms terms has the second group alone.
-func (p *Postgres) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understood query) (result leg.Result, err error) {
+func (l *Leg) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understood query) (result leg.Result, err error) {
 	terms := mostUsed(understood.terms, maxTerms)
 	var all string
 	if understood.distinct == len(terms) {
@@ -28,7 +117,7 @@ func (p *Postgres) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, und
 	found := len(result.Hits)
 	rest := q
 	rest.Depth -= found
-	statement, args := rank(rest, tsquery(terms, " | "), all, p.cfg.OrBroadenMinRank)
+	statement, args := rank(rest, tsquery(terms, " | "), all, l.cfg.OrBroadenMinRank)
 	some, err := collect(ctx, tx, statement, args)
 	switch {
 	case err != nil && found > 0 && postgres.IsTimeout(err):
@@ -102,4 +191,29 @@ func memories(n int) string {
 		return "1 memory"
 	}
 	return fmt.Sprintf("%d memories", n)
+}
+
+// ranksOf returns the same ts_rank as searchByRank: for all terms if the memory has them, else for any. Ranks below
+// Config.OrBroadenMinRank become 0.
+func (l *Leg) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, ids []uuid.UUID) ([]leg.Score, error) {
+	terms := mostUsed(understood.terms, maxTerms)
+	if len(terms) == 0 {
+		return nil, nil
+	}
+	all, some := tsquery(terms, " & "), tsquery(terms, " | ")
+	if understood.distinct > len(terms) {
+		all = some
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT memory_id, CASE WHEN tsv @@ $3::tsquery THEN ts_rank(tsv, $3::tsquery)::float8
+			WHEN ts_rank(tsv, $4::tsquery) >= $5 THEN ts_rank(tsv, $4::tsquery)::float8 ELSE 0 END
+		FROM lexical.documents WHERE namespace = $1 AND memory_id = ANY($2)`, q.Namespace, ids, all, some, l.cfg.OrBroadenMinRank)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Score, err error) {
+		err = row.Scan(&score.ID, &score.Score)
+		score.Own = score.Score
+		return score, err
+	})
 }

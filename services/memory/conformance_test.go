@@ -16,10 +16,7 @@ import (
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
-var (
-	_ memory.Index = (*lexical.PostgresIndex)(nil)
-	_ memory.Index = (*lexical.SQLiteIndex)(nil)
-)
+var _ memory.Index = (*lexical.Index)(nil)
 
 // full is a record that sets every field a client can.
 func full(namespace string) record.Record {

@@ -72,7 +72,7 @@ func (s *services) stop() {
 	}
 }
 
-func (s *services) words() lexical.Leg {
+func (s *services) words() *lexical.Leg {
 	return s.Backend.Lexical(s.Backend.Images(s.t.Context(), storetest.Strict(), storetest.Log()), lexical.DefaultConfig())
 }
 

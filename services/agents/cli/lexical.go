@@ -27,7 +27,7 @@ type lexicalSettingsCmd struct {
 
 // Run applies the given changes and prints the settings.
 func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
-	return c.lexical(ctx, env, func(leg lexical.Leg) error {
+	return c.lexical(ctx, env, func(leg *lexical.Leg) error {
 		settings, err := leg.Settings(ctx, c.Namespace)
 		if err != nil {
 			return err
@@ -65,10 +65,10 @@ type lexicalReindexCmd struct {
 
 // Run indexes the namespace again.
 func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
-	return c.lexical(ctx, env, func(leg lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
+	return c.lexical(ctx, env, func(leg *lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
 }
 
 // lexical calls fn with the lexical leg of a database that has its schema.
-func (d databaseFlags) lexical(ctx context.Context, env *Env, fn func(lexical.Leg) error) error {
+func (d databaseFlags) lexical(ctx context.Context, env *Env, fn func(*lexical.Leg) error) error {
 	return d.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Lexical(unloaded(ctx, b), lexical.DefaultConfig())) }, "lexical")
 }

@@ -55,7 +55,7 @@ type Backend interface {
 	// Images returns an empty set of the namespaces that legs search in memory. Let its Follow run beside the searches. What
 	// this backend writes is told to the last set.
 	Images(ctx context.Context, config replica.Config, log *slog.Logger) *replica.Set
-	Lexical(images *replica.Set, config lexical.Config) lexical.Leg
+	Lexical(images *replica.Set, config lexical.Config) *lexical.Leg
 	// Dense fails if the database's vectors are of another model.
 	Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (Index, error)
 	Graph(images *replica.Set, config graph.Config) GraphIndex

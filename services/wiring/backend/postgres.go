@@ -59,7 +59,7 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 
 // Memory implements Backend.
 func (b *Postgres) Memory() memory.Store {
-	store := memory.NewPostgres(b.pool, &lexical.PostgresIndex{})
+	store := memory.NewPostgres(b.pool, &lexical.Index{Vectors: true})
 	store.Standby, store.Last, store.Committed = b.Standby, &b.last, b.told
 	for name, index := range b.derived {
 		store.Derive(name, index)
@@ -78,7 +78,7 @@ func (b *Postgres) Images(ctx context.Context, config replica.Config, log *slog.
 }
 
 // Lexical implements Backend.
-func (b *Postgres) Lexical(images *replica.Set, config lexical.Config) lexical.Leg {
+func (b *Postgres) Lexical(images *replica.Set, config lexical.Config) *lexical.Leg {
 	searcher := lexical.NewPostgres(b.pool, images, config)
 	searcher.Standby = b.Standby
 	return searcher

@@ -38,7 +38,7 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	store := memory.NewSQLite(b.db, &lexical.SQLiteIndex{})
+	store := memory.NewSQLite(b.db, &lexical.Index{})
 	store.Committed = func() {
 		b.told()
 		b.wake()
@@ -57,7 +57,7 @@ func (b *SQLite) Images(ctx context.Context, config replica.Config, log *slog.Lo
 }
 
 // Lexical implements Backend.
-func (b *SQLite) Lexical(images *replica.Set, _ lexical.Config) lexical.Leg {
+func (b *SQLite) Lexical(images *replica.Set, _ lexical.Config) *lexical.Leg {
 	return lexical.NewSQLite(b.db, images)
 }
 

@@ -60,7 +60,7 @@ func Postgres(t testing.TB) *Fixture {
 	t.Cleanup(pool.Close)
 	return &Fixture{
 		Engine: schema.Postgres, Pool: pool, Tel: tel,
-		Memory: memory.NewPostgres(pool, &lexical.PostgresIndex{}),
+		Memory: memory.NewPostgres(pool, &lexical.Index{Vectors: true}),
 		Queue:  queue.NewPostgres(pool),
 	}
 }
@@ -107,7 +107,7 @@ func SQLite(t testing.TB) *Fixture {
 	t.Cleanup(func() { _ = db.Close() })
 	return &Fixture{
 		Engine: schema.SQLite, DB: db, Tel: tel,
-		Memory: memory.NewSQLite(db, &lexical.SQLiteIndex{}),
+		Memory: memory.NewSQLite(db, &lexical.Index{}),
 		Queue:  queue.NewSQLite(db),
 	}
 }

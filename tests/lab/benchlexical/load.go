@@ -54,7 +54,7 @@ func load(ctx context.Context, pool *pgxpool.Pool, seed uint64, n int) (loaded, 
 		})); err != nil {
 			return err
 		}
-		var words lexical.PostgresIndex
+		words := lexical.Index{Vectors: true}
 		for from := 0; from < n; from += 1000 {
 			batch := make([]record.Record, min(1000, n-from))
 			for i := range batch {
@@ -97,7 +97,7 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 		for _, store := range []struct {
 			spent *time.Duration
 			store *memory.Database
-		}{{&with, memory.NewPostgres(pool, &lexical.PostgresIndex{})}, {&without, memory.NewPostgres(pool, &none{})}} {
+		}{{&with, memory.NewPostgres(pool, &lexical.Index{Vectors: true})}, {&without, memory.NewPostgres(pool, &none{})}} {
 			records := make([]record.Record, batch)
 			for i := range records {
 				now := record.Now()
@@ -117,7 +117,7 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 }
 
 // none is no index.
-type none struct{ lexical.PostgresIndex }
+type none struct{ lexical.Index }
 
 func (*none) Prepare(context.Context, []record.Record) func(context.Context, sqldb.Tx, []record.Record) error {
 	return func(context.Context, sqldb.Tx, []record.Record) error { return nil }

@@ -1,0 +1,132 @@
+package lexical
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqlite"
+)
+
+// Leg searches images by BM25, or tsvectors of PostgreSQL by ts_rank.
+type Leg struct {
+	*postgres.Standby // to read from; set it before the first search
+	store             sqldb.Store
+	set               *replica.Set
+	cfg               Config
+	// loadShare is the share of a search's time that loading a namespace may take.
+	loadShare float64
+}
+
+var (
+	_ leg.Searcher = (*Leg)(nil)
+	_ leg.Scorer   = (*Leg)(nil)
+)
+
+// NewPostgres returns the leg for a database.
+func NewPostgres(pool *pgxpool.Pool, set *replica.Set, cfg Config) *Leg {
+	return newLeg(sqldb.Store{Pool: pool}, set, cfg, 0.25)
+}
+
+// NewSQLite returns the leg for a file.
+func NewSQLite(db *sqlite.DB, set *replica.Set) *Leg {
+	return newLeg(sqldb.Store{File: db}, set, DefaultConfig(), 0.9)
+}
+
+func newLeg(store sqldb.Store, set *replica.Set, cfg Config, loadShare float64) *Leg {
+	set.Register(PartName, replica.Records, func(rows *replica.Rows) replica.Part { return newInverted(rows) })
+	return &Leg{store: store, set: set, cfg: cfg, loadShare: loadShare}
+}
+
+// errRank is the error for a search that is to rank by ts_rank.
+var errRank = errors.New("the scorer is ts_rank")
+
+// inSQL reports whether an error says that the image cannot answer, but SQL can.
+func inSQL(err error) bool { return errors.Is(err, errRank) || leg.NotInMemory(err) }
+
+// view calls fn with the image of the query's namespace, and the prepared search if the query has any words.
+func (l *Leg) view(ctx context.Context, q leg.Query, fn func(v *replica.View, s *bm25)) error {
+	hasRank := l.store.File == nil
+	if hasRank && q.Scorer == triskelev1.Scorer_SCORER_TS_RANK {
+		return errRank
+	}
+	v, err := l.set.View(ctx, q.Namespace, replica.Need{Part: PartName, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}, l.loadShare)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	index := v.Part.(*inverted)
+	if hasRank && cmp.Or(q.Scorer, index.settings.Scorer, l.cfg.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+		return errRank
+	}
+	var s *bm25
+	if understood := understand(q.Text, index.settings); understood.distinct > 0 {
+		s = newBM25(ctx, index, v.Selection, understood)
+	}
+	fn(v, s)
+	return nil
+}
+
+// Search implements leg.Searcher. On PostgreSQL, a namespace that is not in memory is searched by ts_rank instead of BM25, and the
+// state is then FALLBACK. On SQLite, it has no hits yet, and the state is TRUNCATED.
+func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err error) {
+	why := l.view(ctx, q, func(v *replica.View, s *bm25) {
+		defer result.From(v)
+		if s == nil {
+			result = abstained(triskelev1.ScoreKind_SCORE_KIND_BM25, noWords)
+			return
+		}
+		if result, err = s.search(ctx, q); err != nil {
+			return
+		}
+		if l.store.File != nil && result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED &&
+			cmp.Or(q.Scorer, s.settings.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+			result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, cmp.Or(result.Reason, "ranked by bm25: this store has no ts_rank")
+		}
+	})
+	switch {
+	case !inSQL(why):
+		return result, cmp.Or(why, err)
+	case l.store.File != nil:
+		return leg.Result{State: triskelev1.LegState_LEG_STATE_TRUNCATED, Reason: why.Error(), ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25}, nil
+	}
+	return l.searchInSQL(ctx, q, why)
+}
+
+// Scores implements leg.Scorer. A memory without a term of the query scores 0. On SQLite, there are no scores if the namespace is not
+// in memory.
+func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, kind triskelev1.ScoreKind, err error) {
+	err = l.view(ctx, q, func(_ *replica.View, s *bm25) {
+		if s != nil {
+			scores = s.scoresOf(q, ids)
+		}
+	})
+	switch {
+	case !inSQL(err):
+		return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
+	case l.store.File != nil:
+		return nil, triskelev1.ScoreKind_SCORE_KIND_BM25, nil
+	}
+	scores, err = l.scoresInSQL(ctx, q, ids)
+	return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
+}
+
+// Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction. So memories are
+// counted on SQLite, which have a small index, and not their words.
+func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
+	db, table := l.store.DB(), "memory.memories"
+	if l.store.File == nil {
+		db.Postgres, table = l.Or(l.store.Pool), "lexical.documents"
+	}
+	status := leg.Status{Model: "bm25"}
+	_, err := db.In(namespace).Get(ctx, `SELECT count(*) FROM `+table+` WHERE namespace = $1`, []any{namespace}, &status.Indexed)
+	return status, err
+}

@@ -1,0 +1,36 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/sqlite"
+)
+
+// Store is where a database is read and written: File is nil on PostgreSQL.
+type Store struct {
+	Pool *pgxpool.Pool
+	File *sqlite.DB
+}
+
+// DB returns the database for reads.
+func (s Store) DB() DB {
+	if s.File != nil {
+		return DB{SQLite: s.File.Read}
+	}
+	return DB{Postgres: s.Pool}
+}
+
+// Write runs fn in a transaction that begins with PostgreSQL's settings, as postgres.Write.
+func (s Store) Write(ctx context.Context, settings string, fn func(Tx) error) error {
+	if s.File != nil {
+		return s.File.Update(ctx, func(tx *sql.Tx) error { return fn(Tx{SQLite: tx}) })
+	}
+	return postgres.Write(ctx, s.Pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {
+		return fn(Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}})
+	})
+}
