@@ -82,10 +82,11 @@ func TestCodesOfStoredVectors(t *testing.T) {
 }
 
 // with runs fn with each kind of instructions that the processor has.
-func with(fn func(instructions)) {
-	defer func(best instructions) { fastest = best }(fastest)
-	for fastest = scalar; fastest <= available(); fastest++ {
-		fn(fastest)
+func with(fn func(avx2 bool)) {
+	defer func(has bool) { hasAVX2 = has }(hasAVX2)
+	for _, avx2 := range slices.Compact([]bool{false, hasAVX2}) {
+		hasAVX2 = avx2
+		fn(avx2)
 	}
 }
 
@@ -129,14 +130,14 @@ func TestEstimates(t *testing.T) {
 				wantAbove[row/groupRows] |= 1 << (row % groupRows)
 			}
 		}
-		with(func(by instructions) {
+		with(func(by bool) {
 			e := newEstimator(p)
 			estimates, above := make([]float32, len(spans)), make([]uint32, groups)
 			if e.estimate(codes, spans, estimates, bound, above); !slices.Equal(estimates, want) {
-				t.Fatalf("%d dimensions, instructions %d: estimates %v, want %v", dimensions, by, estimates, want)
+				t.Fatalf("%d dimensions, AVX2 %t: estimates %v, want %v", dimensions, by, estimates, want)
 			}
 			if !slices.Equal(above, wantAbove) {
-				t.Fatalf("%d dimensions, instructions %d: rows from the bound on %b, want %b", dimensions, by, above, wantAbove)
+				t.Fatalf("%d dimensions, AVX2 %t: rows from the bound on %b, want %b", dimensions, by, above, wantAbove)
 			}
 		})
 	}
@@ -154,9 +155,9 @@ func TestDots(t *testing.T) {
 		}
 		p := prepared(query)
 		want := scalarDot(p, halves)
-		with(func(by instructions) {
+		with(func(by bool) {
 			if got := halfDot(p, halves); got != want {
-				t.Fatalf("%d lanes, instructions %d: %v, want %v", lanes, by, got, want)
+				t.Fatalf("%d lanes, AVX2 %t: %v, want %v", lanes, by, got, want)
 			}
 		})
 	}

@@ -1,14 +1,5 @@
 package dense
 
-import "golang.org/x/sys/cpu"
-
-func available() instructions {
-	if cpu.X86.HasAVX2 { // nearly all since 2015
-		return avx2
-	}
-	return scalar
-}
-
 // estimateAVX2 is estimator.estimate of some groups. columns is a multiple of 4.
 //
 //go:noescape

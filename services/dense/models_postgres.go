@@ -12,8 +12,8 @@ import (
 	"github.com/pgvector/pgvector-go"
 
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // putPostgres puts some vectors, and deletes those of memories that have none.

@@ -15,10 +15,10 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // searcher searches the vectors in memory, and indexes records. It is the same on both stores.
@@ -31,7 +31,7 @@ type searcher struct {
 	use      modelUse
 	// loading is the part of a search's time, 0 to 1, that loading a namespace may take.
 	loading float64
-	reads   func() sqldb.DB   // the database for searches, which may be a standby
+	reads   func() sqldb.DB    // the database for searches, which may be a standby
 	tasks   func() queue.Store // there
 	// fallback searches and scores in the database for namespaces that are not in memory; nil if it cannot.
 	fallback fallback

@@ -119,7 +119,9 @@ type Result struct {
 	Age     time.Duration // how old what was searched may be, if it is a copy in memory
 	Version int64         // of that copy: another number after each change; 0 if there is no copy
 	Away    bool          // the database does not answer, so that the copy gets older
-	Stale   bool          // the copy lacks the write of Query.AtLeast
+	Stale   bool          // what was searched lacks the write of Query.AtLeast
+
+	behind int64 // memories that the index had yet to process; Server counts them
 }
 
 // From says in a result which view it was made of.
@@ -218,7 +220,7 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	if sc := trace.SpanContextFromContext(ctx); req.GetReturnSpans() && sc.IsSampled() {
 		take = s.tel.Recorder.Watch(sc.TraceID())
 	}
-	result, fresh, err := s.search(ctx, start, query)
+	result, err := s.search(ctx, start, query)
 	spans := take()
 	if err != nil {
 		return nil, err
@@ -232,8 +234,8 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 		VectorModel: result.Model,
 		Coverage:    result.Coverage,
 		Spans:       spans,
-		Behind:      fresh.behind,
-		Stale:       fresh.stale || result.Stale,
+		Behind:      result.behind,
+		Stale:       result.Stale,
 		Away:        result.Away,
 		Attainable:  result.Attainable,
 		Memories:    result.Memories,
@@ -268,14 +270,8 @@ func pathToProto(path []Step) []*triskelev1.PathStep {
 	return out
 }
 
-// freshness tells how far the index was behind the records during a search.
-type freshness struct {
-	behind int64 // memories
-	stale  bool  // the index lacked the write that the query asked for
-}
-
 // search searches within the budget. It records a span and the duration.
-func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, freshness, error) {
+func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, error) {
 	budget := budgetOf(ctx, start)
 	ctx, span := s.tel.Tracer.Start(ctx, s.tel.Name+".search", trace.WithTimestamp(start), trace.WithAttributes(
 		attribute.String("triskele.leg", s.tel.Name),
@@ -287,19 +283,19 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	defer func() { s.record(ctx, span, start, state, reason) }()
 	if budget < minBudget {
 		state, reason = triskelev1.LegState_LEG_STATE_TIMED_OUT, "no time left"
-		return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to search")
+		return Result{}, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to search")
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
 	defer cancel()
-	result, fresh, err := s.searchFresh(ctx, start, budget, query)
+	result, err := s.searchFresh(ctx, start, budget, query)
 	if err != nil {
 		state, reason, err = s.failure(ctx, err)
-		return Result{}, freshness{}, err
+		return Result{}, err
 	}
 	result.State = cmp.Or(result.State, triskelev1.LegState_LEG_STATE_OK)
 	state, reason = result.State, result.Reason
-	span.SetAttributes(attribute.Int("triskele.hits", len(result.Hits)), attribute.Int64("triskele.behind", fresh.behind))
-	return result, fresh, nil
+	span.SetAttributes(attribute.Int("triskele.hits", len(result.Hits)), attribute.Int64("triskele.behind", result.behind))
+	return result, nil
 }
 
 // record ends the span of a search and records its duration.
@@ -318,7 +314,8 @@ func (s *Server) record(ctx context.Context, span trace.Span, start time.Time, s
 }
 
 // searchFresh searches. If the query asks for a write, it first waits for it, for at most waitShare of the budget.
-func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.Duration, query Query) (result Result, fresh freshness, err error) {
+func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.Duration, query Query) (result Result, err error) {
+	stale := false
 	readBehind, caughtUp := func(int64) int64 { return 0 }, func() bool { return true }
 	if s.behind != nil {
 		readBehind = s.behind.start(ctx, query.Namespace, query.AtLeast > 0)
@@ -326,26 +323,27 @@ func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.D
 	searching := s.withTextCheck(ctx, query)
 	if query.AtLeast > 0 {
 		span := trace.SpanFromContext(ctx)
-		defer func() { span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale)) }()
+		defer func() { span.SetAttributes(attribute.Bool("triskele.stale", stale)) }()
 		until := start.Add(time.Duration(waitShare * float64(budget)))
 		if s.behind != nil {
 			knows, err := await(ctx, s.behind.index, query.Namespace, query.AtLeast, until, s.log)
-			fresh.stale = !knows
+			stale = !knows
 			span.SetAttributes(attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
 			if err != nil {
-				return result, fresh, err
+				return result, err
 			}
 		}
-		if s.standby != nil && !fresh.stale {
+		if s.standby != nil && !stale {
 			searching, caughtUp = s.standby.CatchUp(searching, until)
 		}
 	}
 	result, err = s.searcher.Search(searching, query)
-	fresh.stale = fresh.stale || !caughtUp()
+	stale = stale || !caughtUp()
+	result.Stale = result.Stale || stale
 	if err == nil {
-		fresh.behind = readBehind(result.Version)
+		result.behind = readBehind(result.Version)
 	}
-	return result, fresh, err
+	return result, err
 }
 
 // failure returns the state and reason of a search that failed, for telemetry, and the client's error.
@@ -418,28 +416,13 @@ func (s *Server) GetIndexStatus(ctx context.Context, req *triskelev1.GetIndexSta
 }
 
 func fromProto(req *triskelev1.SearchRequest) (Query, error) {
-	filter, err := record.FilterFromProto(req.GetFilter())
+	query, err := question(req, req.Borrow)
 	if err != nil {
-		return Query{}, cmp.Or(invalid(err), err)
-	}
-	query := Query{
-		Namespace:    req.GetNamespace(),
-		Text:         req.GetQuery(),
-		Vector:       req.GetVector(),
-		VectorModel:  req.GetVectorModel(),
-		Filter:       filter,
-		Depth:        int(req.GetDepth()),
-		MinScore:     req.MinScore,
-		Borrow:       borrowOf(req.Borrow),
-		ReturnVector: req.GetReturnVector(),
-		Scorer:       req.GetScorer(),
-		MarkExact:    req.GetMarkExact(),
-		Traversal:    req.GetTraversal(),
-		Explain:      req.GetExplain(),
-	}
-	if query.TextOf, err = textOf(req); err != nil {
 		return Query{}, err
 	}
+	query.VectorModel, query.ReturnVector = req.GetVectorModel(), req.GetReturnVector()
+	query.Depth, query.MinScore, query.MarkExact = int(req.GetDepth()), req.MinScore, req.GetMarkExact()
+	query.Traversal, query.Explain = req.GetTraversal(), req.GetExplain()
 	if req.AsOf != nil {
 		if err := req.GetAsOf().CheckValid(); err != nil {
 			return Query{}, rpc.Invalid("as_of", "must be a time from the year 1 to 9999")
@@ -463,14 +446,26 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 	return query, nil
 }
 
-// textOf returns the memory that a query's text was copied from, or uuid.Nil.
-func textOf(req interface{ GetTextOf() string }) (uuid.UUID, error) {
-	if req.GetTextOf() == "" {
-		return uuid.Nil, nil
+// question returns what searches and scores have in common. borrow is a multiple of what neighbours lend; 1 if it is not given.
+func question(req interface {
+	GetNamespace() string
+	GetQuery() string
+	GetVector() []float32
+	GetScorer() triskelev1.Scorer
+	GetFilter() *triskelev1.Filter
+	GetTextOf() string
+}, borrow *float64) (q Query, err error) {
+	q = Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector(), Scorer: req.GetScorer(), Borrow: 1}
+	if borrow != nil {
+		q.Borrow = *borrow
 	}
-	id, err := uuid.Parse(req.GetTextOf())
-	if err != nil {
-		return uuid.Nil, rpc.Invalid("text_of", "must be a UUID")
+	if q.Filter, err = record.FilterFromProto(req.GetFilter()); err != nil {
+		return Query{}, cmp.Or(invalid(err), err)
 	}
-	return id, nil
+	if req.GetTextOf() != "" {
+		if q.TextOf, err = uuid.Parse(req.GetTextOf()); err != nil {
+			return Query{}, rpc.Invalid("text_of", "must be a UUID")
+		}
+	}
+	return q, nil
 }

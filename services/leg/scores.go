@@ -1,7 +1,6 @@
 package leg
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/record"
 )
 
 // Scorer is implemented by a Searcher that can score given memories. The scores compare with those of its searches.
@@ -49,14 +47,8 @@ func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsReque
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	filter, err := record.FilterFromProto(req.GetFilter())
+	query, err := question(req, req.Borrow)
 	if err != nil {
-		return nil, cmp.Or(invalid(err), err)
-	}
-	query := Query{
-		Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector(), Scorer: req.GetScorer(), Filter: filter, Borrow: borrowOf(req.Borrow),
-	}
-	if query.TextOf, err = textOf(req); err != nil {
 		return nil, err
 	}
 	scores, kind, err := scorer.Scores(s.withTextCheck(ctx, query), query, ids)

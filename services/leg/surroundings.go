@@ -176,14 +176,6 @@ func (q Query) Scores(rows *replica.Rows, selection *replica.Selection, ids []uu
 	return scores
 }
 
-// borrowOf returns a request's multiple of what neighbours lend.
-func borrowOf(given *float64) float64 {
-	if given == nil {
-		return 1
-	}
-	return *given
-}
-
 // bits mark rows. All are clear when marks have them.
 type bits []uint64
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // maxMatches bounds the matches in one field.
