@@ -83,11 +83,16 @@ var configs = []config{
 
 // ConfigNames returns the names of the configurations.
 func ConfigNames() []string {
-	names := make([]string, len(configs))
-	for i, c := range configs {
-		names[i] = c.name
+	return names(configs, func(c config) string { return c.name })
+}
+
+// names returns the name of each value.
+func names[T any](values []T, name func(T) string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = name(v)
 	}
-	return names
+	return out
 }
 
 // overrides switches off the legs that are not selected.
@@ -103,12 +108,7 @@ func (c config) overrides() map[string]*triskelev1.LegOptions {
 }
 
 func legNames() []string {
-	legs := gateway.DefaultLegs(nil)
-	names := make([]string, len(legs))
-	for i, leg := range legs {
-		names[i] = leg.Name
-	}
-	return names
+	return names(gateway.DefaultLegs(nil), func(leg gateway.Leg) string { return leg.Name })
 }
 
 // Run measures every set with every configuration and writes report.json, report.md, qrels/SET.qrels and

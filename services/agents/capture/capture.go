@@ -118,7 +118,7 @@ func (s Session) read() (report Report, next int64, err error) {
 	if len(turns) > mostTurns {
 		turns = turns[len(turns)-mostTurns:]
 	}
-	chooser := NewChooser()
+	chooser := Chooser{}
 	for _, turn := range turns {
 		turn.Folder = cmp.Or(turn.Folder, s.Folder)
 		choice, err := chooser.Choose(turn)
@@ -157,9 +157,6 @@ const (
 
 // Chooser chooses the turns to keep. It reads the .triskeleignore of each folder once.
 type Chooser map[string]*Ignore
-
-// NewChooser returns one that has read nothing.
-func NewChooser() Chooser { return Chooser{} }
 
 // Choose fails if a .triskeleignore cannot be read.
 func (c Chooser) Choose(turn transcript.Turn) (_ Choice, err error) {

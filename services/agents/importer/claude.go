@@ -376,12 +376,8 @@ func (s *ClaudeMemory) item(r row, links map[string][]rowLink, keys occurrences)
 				break
 			}
 		}
-	} else {
-		key, err := keys.key(m)
-		if err != nil {
-			return Item{}, err
-		}
-		m.IdempotencyKey = key
+	} else if err := keys.mark(m); err != nil {
+		return Item{}, err
 	}
 	return item, item.check()
 }

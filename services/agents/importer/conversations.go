@@ -102,7 +102,7 @@ func (c *Conversations) walk() error {
 // Read implements Source. Turns that capture would leave out are left out.
 func (c *Conversations) Read(_ context.Context, take func(Item) error) error {
 	done := int64(0)
-	chosen := capture.NewChooser()
+	chosen := capture.Chooser{}
 	for _, f := range c.files {
 		if err := c.read(f, chosen, func(item Item) error { item.Done = done; return take(item) }); err != nil {
 			return err

@@ -279,19 +279,19 @@ func plainValue(value any) any {
 		}
 		return out
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, x := range v {
-			out[key] = plainValue(x)
-		}
-		return out
+		return plainMap(v)
 	case map[any]any:
-		out := make(map[string]any, len(v))
-		for key, x := range v {
-			out[fmt.Sprint(plainValue(key))] = plainValue(x)
-		}
-		return out
+		return plainMap(v)
 	}
 	return value
+}
+
+func plainMap[K comparable](m map[K]any) map[string]any {
+	out := make(map[string]any, len(m))
+	for key, value := range m {
+		out[fmt.Sprint(plainValue(key))] = plainValue(value)
+	}
+	return out
 }
 
 // exactNumber returns a whole number as a float64, or as a text if a float64 would round it.

@@ -87,11 +87,9 @@ func (s *JSONL) item(position string, line []byte, keys occurrences) (Item, erro
 		m.Namespace = s.DefaultNamespace
 	}
 	if m.GetId() == "" && m.GetIdempotencyKey() == "" {
-		key, err := keys.key(m)
-		if err != nil {
+		if err := keys.mark(m); err != nil {
 			return Item{}, err
 		}
-		m.IdempotencyKey = key
 	}
 	item := Item{Position: position, Memory: m}
 	if rounded := roundedNumber(line); rounded != "" {
@@ -104,29 +102,29 @@ func (s *JSONL) item(position string, line []byte, keys occurrences) (Item, erro
 // the number in a key.
 type occurrences map[uint64]uint32
 
-// key returns an idempotency key that follows from a memory's contents. The layout of their JSON does not matter. The second
+// mark gives a memory an idempotency key that follows from its contents. The layout of their JSON does not matter. The second
 // memory with the same contents gets another key, which is the same at each import.
-func (o occurrences) key(m *triskelev1.Memory) (string, error) {
+func (o occurrences) mark(m *triskelev1.Memory) error {
 	text, err := protojson.Marshal(m)
 	if err != nil {
-		return "", err
+		return err
 	}
 	var contents any
 	if err := json.Unmarshal(text, &contents); err != nil {
-		return "", err
+		return err
 	}
 	canonical, err := json.Marshal(contents) // with sorted keys
 	if err != nil {
-		return "", err
+		return err
 	}
 	sum := sha256.Sum256(canonical)
 	short := binary.BigEndian.Uint64(sum[:8])
 	o[short]++
-	key := "import:" + hex.EncodeToString(sum[:])
+	m.IdempotencyKey = "import:" + hex.EncodeToString(sum[:])
 	if n := o[short]; n > 1 {
-		key += fmt.Sprintf(":%d", n)
+		m.IdempotencyKey += fmt.Sprintf(":%d", n)
 	}
-	return key, nil
+	return nil
 }
 
 // lineReader reads lines, and drops those that are longer than maxLine.
