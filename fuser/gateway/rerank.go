@@ -40,13 +40,14 @@ var ErrRefused = errors.New("refused the request")
 type RerankConfig struct {
 	Reranker Reranker
 	Model    string     // for reports
+	Local    bool       // it runs in this process, and so may read sensitive memories
 	Top      int        // how many of the best are reranked, 2 to 100; a policy or a request may change it
 	Limit    int        // concurrent requests, 1 or more; others wait
 	Budget   budget.Leg // of the time kept for it and the time that the legs leave
 }
 
-// rerank sorts the best of the winners by the reranker's scores. Sensitive memories are not sent to it and keep their places.
-// If it fails, all do.
+// rerank sorts the best of the winners by the reranker's scores. Sensitive memories are not sent to another process: they keep
+// their places. If the reranker fails, all do.
 func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *triskelev1.RerankReport {
 	report := &triskelev1.RerankReport{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Model: g.config.Rerank.Model}
 	var places []int // in winners
@@ -54,7 +55,7 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 	shown := map[string][]string{} // ids by namespace
 	for i, w := range winners[:min(len(winners), r.settings[0].rerank.top)] {
 		switch {
-		case w.memory.GetSensitive():
+		case w.memory.GetSensitive() && !g.config.Rerank.Local:
 			report.Withheld++
 		case w.memory != nil:
 			places, texts = append(places, i), append(texts, text(w.memory))
@@ -71,7 +72,10 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 	case len(texts) < 2:
 		report.Reason = "there are fewer than two memories that it may put in order"
 	default:
-		if scores := g.askReranker(g.whilePresentable(ctx, shown), r, texts, report); scores != nil {
+		if !g.config.Rerank.Local {
+			ctx = g.whilePresentable(ctx, shown)
+		}
+		if scores := g.askReranker(ctx, r, texts, report); scores != nil {
 			reorder(winners, places, scores)
 			report.Reranked = int32(len(scores))
 		}

@@ -143,7 +143,30 @@ func TestRerankInTime(t *testing.T) {
 	}
 }
 
-// Sensitive memories are never shown to the reranker, and neither are those whose contents are unknown: they keep their
+// A model in the gateway's process may read sensitive memories.
+func TestLocalRerankerReadsSensitiveMemories(t *testing.T) {
+	var shown []string
+	local := func(c *gateway.Config) {
+		judged(judge(func(ctx context.Context, query string, texts []string) ([]float64, error) {
+			shown = texts
+			return last(0)(ctx, query, texts)
+		}))(c)
+		c.Rerank.Local = true
+	}
+	g := configured(t, local, memories{sensitive: []string{"b"}}, finds(bm25, "a", "b", "c", "d", "e"), finds(cosine), finds(hops))
+	resp, err := g.Recall(t.Context(), request(reranked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"content of a", "content of b", "content of c", "content of d"}; !slices.Equal(shown, want) {
+		t.Errorf("shown %q, want %q", shown, want)
+	}
+	if order(resp) != "d c b a e" || resp.GetRerank().GetWithheld() != 0 || resp.GetRerank().GetReranked() != 4 {
+		t.Errorf("order %q, report %v", order(resp), resp.GetRerank())
+	}
+}
+
+// Sensitive memories are never shown to the reranker of another process, and neither are those whose contents are unknown: they keep their
 // places, the others are put in order around them. What lies below the limit can come up, what lies below the top cannot.
 func TestRerankKeepsSensitiveMemoriesInPlace(t *testing.T) {
 	var mu sync.Mutex

@@ -3,6 +3,7 @@ package rerank
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // Flags are the command-line flags that choose a reranker. Embed them.
 type Flags struct {
-	Server  string        `name:"reranker" help:"Reranker that recalls may ask for: cohere:MODEL, jina:[URL#]MODEL (llama.cpp, vLLM), voyage:MODEL or tei:URL. It receives queries and the texts of memories that are not sensitive." env:"TRISKELE_RERANKER" placeholder:"KIND:PLACE"`
+	Server  string        `name:"reranker" help:"Reranker that recalls may ask for: transformer:FOLDER (a cross-encoder inside this process), cohere:MODEL, jina:[URL#]MODEL (llama.cpp, vLLM), voyage:MODEL or tei:URL. Servers receive queries and the texts of memories that are not sensitive." env:"TRISKELE_RERANKER" placeholder:"KIND:PLACE"`
 	KeyFile string        `name:"reranker-key-file" help:"File with the key for the reranker's server. If not given, TRISKELE_RERANKER_KEY or the provider's own variable is read." env:"TRISKELE_RERANKER_KEY_FILE" placeholder:"FILE" type:"path"`
 	Top     int           `name:"reranker-top" help:"Number of best memories to rerank, 2 to 100." default:"30" env:"TRISKELE_RERANKER_TOP"`
 	Cap     time.Duration `name:"reranker-cap" help:"Maximum time of a request; 0 for all that the budget leaves." default:"0" env:"TRISKELE_RERANKER_CAP"`
@@ -21,12 +22,21 @@ type Flags struct {
 	MaxText int           `name:"reranker-max-bytes" help:"Maximum bytes of each text that are sent." default:"8192" env:"TRISKELE_RERANKER_MAX_BYTES"`
 }
 
-// Open returns the reranking stage, the zero value if the flags name no server. It asks getenv for keys only.
+// Open returns the reranking stage, the zero value if the flags name no reranker. It asks getenv for keys only.
 func (f Flags) Open(getenv func(string) string) (gateway.RerankConfig, error) {
 	if f.Server == "" {
 		return gateway.RerankConfig{}, nil
 	}
+	stage := gateway.RerankConfig{Top: f.Top, Limit: f.Limit, Budget: budget.Leg{Cap: f.Cap, Min: f.Min, Share: 1}}
 	provider, place, _ := strings.Cut(f.Server, ":")
+	if provider == "transformer" {
+		model, err := Load(place, f.MaxText)
+		if err != nil {
+			return gateway.RerankConfig{}, fmt.Errorf("reranker: %w", err)
+		}
+		stage.Reranker, stage.Model, stage.Local = model, provider+"/"+filepath.Base(place), true
+		return stage, nil
+	}
 	server, model, found := strings.Cut(place, "#")
 	if !found && provider != "tei" {
 		server, model = "", place
@@ -39,13 +49,11 @@ func (f Flags) Open(getenv func(string) string) (gateway.RerankConfig, error) {
 	if err != nil {
 		return gateway.RerankConfig{}, fmt.Errorf("reranker: %w", err)
 	}
-	name := provider
+	stage.Reranker, stage.Model = client, provider
 	if model != "" {
-		name += "/" + model
+		stage.Model += "/" + model
 	}
-	return gateway.RerankConfig{
-		Reranker: client, Model: name, Top: f.Top, Limit: f.Limit, Budget: budget.Leg{Cap: f.Cap, Min: f.Min, Share: 1},
-	}, nil
+	return stage, nil
 }
 
 // key returns the key of the file, else of our variable, else of the provider's variable.

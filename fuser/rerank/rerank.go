@@ -1,13 +1,14 @@
-// Package rerank scores texts for a query with a cross-encoder behind an HTTP server. The server speaks the API of Cohere, of
-// Jina (as llama.cpp and vLLM do), of Voyage, or of Hugging Face's text-embeddings-inference (TEI).
+// Package rerank scores texts for a query with a cross-encoder: one that runs in this process (local.go), or one behind an HTTP
+// server. The server speaks the API of Cohere, of Jina (as llama.cpp and vLLM do), of Voyage, or of Hugging Face's
+// text-embeddings-inference (TEI).
 //
-// The general process for a query is:
+// The general process for a query is, with a server:
 //
 //  1. Cut the query and each text to MaxText bytes.
 //  2. Post them in the provider's wire format (providers.go).
 //  3. Check that the answer has one score for each text, and put the scores into the order of the texts.
 //
-// Queries and texts leave this process. Callers guarantee that no text is of a sensitive memory. Errors are public: they
+// Queries and texts leave this process then. Callers guarantee that no text is of a sensitive memory. Errors are public: they
 // contain no text, key or address, and nothing that the server wrote, because some servers quote their input.
 package rerank
 
@@ -58,18 +59,18 @@ func New(config Config) (*Client, error) {
 	case config.Model == "" && config.Provider != "tei":
 		return nil, fmt.Errorf("provider %s needs the name of a model", config.Provider)
 	case config.MaxText < 1:
-		return nil, fmt.Errorf("the maximum bytes of each text must be at least 1, not %d", config.MaxText)
+		return nil, tooShort(config.MaxText)
 	}
 	return &Client{config: config, provider: provider, server: server}, nil
 }
 
 // Rerank implements gateway.Reranker.
 func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
-	cut := make([]string, len(texts))
+	short := make([]string, len(texts))
 	for i, text := range texts {
-		cut[i] = c.cut(text)
+		short[i] = cut(text, c.config.MaxText)
 	}
-	body, err := json.Marshal(c.provider.request(c.config.Model, c.cut(query), cut))
+	body, err := json.Marshal(c.provider.request(c.config.Model, cut(query, c.config.MaxText), short))
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +97,13 @@ func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]fl
 	return scores(results, len(texts))
 }
 
-// cut returns the first MaxText bytes of a text, without a broken character at the end.
-func (c *Client) cut(text string) string {
-	if end := c.config.MaxText; len(text) > end {
+func tooShort(maxText int) error {
+	return fmt.Errorf("the maximum bytes of each text must be at least 1, not %d", maxText)
+}
+
+// cut returns the first bytes of a text, without a broken character at the end.
+func cut(text string, end int) string {
+	if len(text) > end {
 		for end > 0 && !utf8.RuneStart(text[end]) {
 			end--
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rerank"
+	"github.com/triskele/triskele/fuser/transformer/modeltest"
 )
 
 // asked is a request as the server saw it.
@@ -195,6 +197,7 @@ func TestFlags(t *testing.T) {
 	if err := os.WriteFile(file, []byte("canary-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	tiny := modeltest.Tiny(t)
 	variables := map[string]string{"VOYAGE_API_KEY": "canary-variable"}
 	for _, x := range []struct {
 		flags rerank.Flags
@@ -214,6 +217,10 @@ func TestFlags(t *testing.T) {
 		{rerank.Flags{Server: "cohere"}, ""},
 		{rerank.Flags{Server: "tei:http://user:canary@127.0.0.1"}, ""},
 		{rerank.Flags{Server: "psychic:m"}, ""},
+		{rerank.Flags{Server: "transformer:" + tiny}, "transformer/tiny"},
+		{rerank.Flags{Server: "transformer:" + filepath.Dir(tiny)}, ""},
+		{rerank.Flags{Server: "transformer:" + tiny + ".absent"}, ""},
+		{rerank.Flags{Server: "transformer:"}, ""},
 	} {
 		x.flags.MaxText, x.flags.Top, x.flags.Limit, x.flags.Min = 100, 30, 8, time.Millisecond
 		config, err := x.flags.Open(func(name string) string { return variables[name] })
@@ -223,12 +230,62 @@ func TestFlags(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "canary") {
 			t.Errorf("the error shows the key: %v", err)
 		}
+		if config.Local != strings.HasPrefix(config.Model, "transformer/") {
+			t.Errorf("%+v: local is %v", x.flags, config.Local)
+		}
 		if want := (budget.Leg{Min: time.Millisecond, Share: 1}); err == nil && (config.Budget != want || config.Top != 30 || config.Limit != 8) {
 			t.Errorf("%+v: %+v", x.flags, config)
 		}
 	}
 	if config, err := (rerank.Flags{}).Open(os.Getenv); err != nil || config.Reranker != nil {
 		t.Errorf("none: %+v, %v", config, err)
+	}
+}
+
+// TestLocal reads the pairs whose scores another program has written beside the model. Longer texts are cut.
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	folder := modeltest.Tiny(t)
+	var oracle struct {
+		Pairs []struct {
+			Query, Text string
+			Limit       int // the model's positions are the most
+			Score       float64
+		}
+	}
+	const positions = 40
+	file, err := os.ReadFile(filepath.Join(folder, "oracle.json"))
+	if err == nil {
+		err = json.Unmarshal(file, &oracle)
+	}
+	if err != nil || len(oracle.Pairs) == 0 {
+		t.Fatalf("%d pairs, %v", len(oracle.Pairs), err)
+	}
+	model, err := rerank.Load(folder, 8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range oracle.Pairs {
+		if pair.Limit < positions {
+			continue
+		}
+		scores, err := model.Rerank(t.Context(), pair.Query, []string{pair.Text})
+		if err != nil || len(scores) != 1 || math.Abs(scores[0]-pair.Score) > 1e-4 {
+			t.Errorf("%q and %q: got %v, %v, want %v", pair.Query, pair.Text, scores, err, pair.Score)
+		}
+	}
+	short, err := rerank.Load(folder, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores, err := short.Rerank(t.Context(), "query", []string{"abcd efgh", "abcd ijkl"})
+	if err != nil || scores[0] != scores[1] {
+		t.Errorf("texts that are alike in their first 5 bytes have %v, %v, want one score", scores, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if scores, err := model.Rerank(ended, "query", []string{"text"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its end: %v, %v", scores, err)
 	}
 }
 

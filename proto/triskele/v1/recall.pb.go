@@ -516,7 +516,8 @@ func (x *Recency) GetHalfLife() *durationpb.Duration {
 }
 
 // Rerank has a model read the query with each of the best memories and put these into a new order. The gateway must have
-// one. Sensitive memories are not shown to it and keep their places, as do all others when it does not answer in time.
+// one. Sensitive memories are not shown to a model outside of the gateway's process: they keep their places, as do all memories
+// when the model does not answer in time.
 type Rerank struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Off unless true here or in a policy.
