@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -40,8 +39,8 @@ func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecision
 	defer cancel()
 	about, err := uuid.Nil, error(nil)
 	if req.GetMemoryId() != "" {
-		if about, err = uuid.Parse(req.GetMemoryId()); err != nil {
-			return nil, rpc.Invalid("memory_id", "must be a UUID")
+		if about, err = parseID("memory_id", req.GetMemoryId()); err != nil {
+			return nil, err
 		}
 	}
 	resp := &triskelev1.ListDecisionsResponse{}
@@ -58,9 +57,9 @@ func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecision
 func (s *Server) RevertDecision(ctx context.Context, req *triskelev1.RevertDecisionRequest) (*triskelev1.RevertDecisionResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
-	id, err := uuid.Parse(req.GetId())
+	id, err := parseID("id", req.GetId())
 	if err != nil {
-		return nil, rpc.Invalid("id", "must be a UUID")
+		return nil, err
 	}
 	d, records, err := s.store.RevertDecision(ctx, req.GetNamespace(), id)
 	switch {

@@ -216,31 +216,18 @@ var arrayQuoting = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 // documents returns a record's metadata and links as JSON.
 func documents(r record.Record) (metadata, links string, err error) {
-	if metadata, links = "{}", "[]"; len(r.Metadata) > 0 {
-		var text []byte
-		if text, err = json.Marshal(r.Metadata); err != nil {
-			return "", "", fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
-		}
-		metadata = string(text)
+	m, err := json.Marshal(object(r.Metadata))
+	if err != nil {
+		return "", "", fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
 	}
-	if len(r.Links) > 0 {
-		var text []byte
-		if text, err = json.Marshal(r.Links); err != nil {
-			return "", "", fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
-		}
-		links = string(text)
-	}
-	return metadata, links, nil
+	l, err := json.Marshal(list(r.Links))
+	return string(m), string(l), err
 }
 
 // columns returns a record's values in the order of record.Columns.
 func columns(r record.Record) []any {
-	metadata := r.Metadata
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
 	return []any{
-		r.Namespace, r.ID, r.Content, r.Title, list(r.Keywords), list(r.Tags), r.Category, metadata, r.Importance, r.Sensitive,
+		r.Namespace, r.ID, r.Content, r.Title, list(r.Keywords), list(r.Tags), r.Category, object(r.Metadata), r.Importance, r.Sensitive,
 		r.Source, r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt, r.Supersedes, r.SupersededBy,
 		r.Revision, orNull(r.IdempotencyKey), list(r.Links), r.Sequence, r.Thread, r.Position,
 	}
@@ -252,6 +239,14 @@ func list[T any](s []T) []T {
 		return []T{}
 	}
 	return s
+}
+
+// object is list for an object.
+func object(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
 }
 
 // orNull returns a pointer to v, nil for the zero value.

@@ -225,9 +225,9 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 	if slices.Contains(paths, "content") && blank(changed.Content) {
 		return nil, rpc.Invalid("memory.content", "must have more than white space")
 	}
-	id, err := uuid.Parse(req.GetId())
+	id, err := parseID("id", req.GetId())
 	if err != nil {
-		return nil, rpc.Invalid("id", "must be a UUID")
+		return nil, err
 	}
 	after, err := s.store.Update(ctx, req.GetNamespace(), id, req.GetExpectedRevision(), func(r *record.Record) error {
 		for _, path := range paths {
@@ -260,9 +260,9 @@ func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest
 	defer cancel()
 	ctx, end := begin(ctx, updateMemory, 1)
 	defer func() { end(err) }()
-	id, err := uuid.Parse(req.GetId())
+	id, err := parseID("id", req.GetId())
 	if err != nil {
-		return nil, rpc.Invalid("id", "must be a UUID")
+		return nil, err
 	}
 	replacement, err := newRecord("replacement", req.GetReplacement())
 	if err != nil {
@@ -300,14 +300,20 @@ func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (_ *
 	return &triskelev1.ForgetResponse{Forgotten: n}, nil
 }
 
-func parseIDs(texts []string) ([]uuid.UUID, error) {
-	ids := make([]uuid.UUID, len(texts))
+func parseID(field, text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return uuid.Nil, rpc.Invalid(field, "must be a UUID")
+	}
+	return id, nil
+}
+
+func parseIDs(texts []string) (ids []uuid.UUID, err error) {
+	ids = make([]uuid.UUID, len(texts))
 	for i, text := range texts {
-		id, err := uuid.Parse(text)
-		if err != nil {
-			return nil, rpc.Invalid(fmt.Sprintf("ids[%d]", i), "must be a UUID")
+		if ids[i], err = parseID(fmt.Sprintf("ids[%d]", i), text); err != nil {
+			return nil, err
 		}
-		ids[i] = id
 	}
 	return ids, nil
 }

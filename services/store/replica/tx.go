@@ -3,14 +3,11 @@ package replica
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
-	"slices"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
@@ -71,62 +68,28 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, r
 		if err != nil {
 			return err
 		}
-		_, err = pgx.ForEachRow(rows, replaced(targets, func(target any) any {
-			if id, ok := target.(*uuid.UUID); ok {
-				return (*binaryID)(id)
-			}
-			return target
-		}), fn)
+		_, err = pgx.ForEachRow(rows, sqldb.Replaced(targets, sqldb.PostgresTarget), fn)
 		return err
 	}
 	if tx.whole != nil {
-		return tx.whole.Each(ctx, s.SQLite, args, replaced(targets, func(target any) any {
+		return tx.whole.Each(ctx, s.SQLite, args, sqldb.Replaced(targets, func(target any) any {
 			if raw, ok := target.(*Raw); ok {
 				return (*[]byte)(raw)
 			}
 			return target
 		}), fn)
 	}
-	for i, arg := range args {
-		if ids, ok := arg.([]uuid.UUID); ok {
-			text, err := json.Marshal(ids)
-			if err != nil {
-				return err
-			}
-			args[i] = string(text)
-		}
-	}
-	rows, err := tx.sqlite.QueryContext(ctx, s.SQLite, args...)
+	args, err := sqldb.SQLiteArgs(s.SQLite, args)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := rows.Scan(targets...); err != nil {
-			return err
+	_, err = sqlite.Query(ctx, tx.sqlite, func(scan func(...any) error) (struct{}, error) {
+		if err := scan(targets...); err != nil {
+			return struct{}{}, err
 		}
-		if err := fn(); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-func replaced(targets []any, by func(any) any) []any {
-	out := slices.Clone(targets)
-	for i := range out {
-		out[i] = by(out[i])
-	}
-	return out
-}
-
-// binaryID is an id as pgx has it. For a uuid.UUID, which is an sql.Scanner, it would make text of that.
-type binaryID uuid.UUID
-
-// ScanUUID implements pgtype.UUIDScanner.
-func (b *binaryID) ScanUUID(v pgtype.UUID) error {
-	*b = v.Bytes
-	return nil
+		return struct{}{}, fn()
+	}, s.SQLite, args...)
+	return err
 }
 
 // checked calls check before every checkEvery-th call of fn.

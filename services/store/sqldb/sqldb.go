@@ -74,7 +74,7 @@ func Query[T any](ctx context.Context, s Scoped, statement string, args []any, s
 			return nil, err
 		}
 		return sqlite.Query(ctx, s.db.SQLite, func(row func(...any) error) (T, error) {
-			return scan(func(targets ...any) error { return row(wrapped(targets, sqliteTarget)...) })
+			return scan(func(targets ...any) error { return row(Replaced(targets, sqliteTarget)...) })
 		}, statement, args...)
 	}
 	rows, err := postgres.In(s.db.Postgres, s.namespace).Query(ctx, statement, postgresArgs(args)...)
@@ -82,7 +82,7 @@ func Query[T any](ctx context.Context, s Scoped, statement string, args []any, s
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) {
-		return scan(func(targets ...any) error { return row.Scan(wrapped(targets, postgresTarget)...) })
+		return scan(func(targets ...any) error { return row.Scan(Replaced(targets, PostgresTarget)...) })
 	})
 }
 
@@ -122,7 +122,7 @@ func (s Scoped) Call(ctx context.Context, call, statement string, args []any, ta
 		return s.Get(ctx, statement, args, targets...)
 	}
 	rows, err := postgres.Call(ctx, s.db.Postgres.(*pgxpool.Pool), s.namespace, call, args, func(row pgx.CollectableRow) (struct{}, error) {
-		return struct{}{}, row.Scan(wrapped(targets, postgresTarget)...)
+		return struct{}{}, row.Scan(Replaced(targets, PostgresTarget)...)
 	})
 	return len(rows) > 0, err
 }
@@ -199,7 +199,7 @@ func (db DB) Live(f record.Filter, alias string, args *Args) string {
 
 // postgresArgs replaces zero times and ids by NULL.
 func postgresArgs(args []any) []any {
-	return wrapped(args, func(arg any) any {
+	return Replaced(args, func(arg any) any {
 		switch v := arg.(type) {
 		case uuid.UUID:
 			if v == uuid.Nil {
@@ -216,7 +216,7 @@ func postgresArgs(args []any) []any {
 
 // SQLiteArgs replaces what SQLite has no type for, and adds the time if the statement asks for it.
 func SQLiteArgs(statement string, args []any) (converted []any, err error) {
-	converted = wrapped(args, func(arg any) any {
+	converted = Replaced(args, func(arg any) any {
 		switch v := arg.(type) {
 		case uuid.UUID:
 			return sqlite.ID(v)
@@ -235,7 +235,8 @@ func SQLiteArgs(statement string, args []any) (converted []any, err error) {
 	return converted, err
 }
 
-func wrapped(values []any, by func(any) any) []any {
+// Replaced returns what by makes of each value.
+func Replaced(values []any, by func(any) any) []any {
 	out := make([]any, len(values))
 	for i, v := range values {
 		out[i] = by(v)
@@ -243,7 +244,8 @@ func wrapped(values []any, by func(any) any) []any {
 	return out
 }
 
-func postgresTarget(target any) any {
+// PostgresTarget returns what pgx scans a column into for a target of Scan.
+func PostgresTarget(target any) any {
 	switch t := target.(type) {
 	case *uuid.UUID:
 		return (*postgresID)(t)
