@@ -167,8 +167,11 @@ func await(t *testing.T, v vault, namespace, id, word string) {
 	t.Helper()
 	_, memory := v.clients()
 	if _, err := memory.Update(t.Context(), &triskelev1.UpdateRequest{
-		Namespace: namespace, Id: id, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"content"}},
-		Memory: &triskelev1.Memory{Content: fmt.Sprintf("The vault of Kestrel opens with %[1]scontent, %[1]sagain.", word)},
+		Namespace: namespace, Id: id, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"content", "tags"}},
+		Memory: &triskelev1.Memory{
+			Content: fmt.Sprintf("The vault of Kestrel opens with %[1]scontent, %[1]sagain.", word),
+			Tags:    []string{word + "tag", "latch"}, // a new mention: those that stay are not written again
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
