@@ -424,7 +424,9 @@ func (n *network) closers(source uint32, t moment) map[string][]closer {
 		}
 	}
 	for _, list := range out {
-		slices.SortStableFunc(list, func(a, b closer) int { return n.compareFacts(a.factRef, b.factRef) })
+		if len(list) > 1 {
+			slices.SortStableFunc(list, func(a, b closer) int { return n.compareFacts(a.factRef, b.factRef) })
+		}
 		for i := len(list) - 1; i >= 0; i-- {
 			list[i].other = i + 1
 			if i+1 < len(list) && n.fact(list[i].factRef).Target == n.fact(list[i+1].factRef).Target {
@@ -442,7 +444,10 @@ func (n *network) stale(memory uint32, t moment) bool { return !t.superseded && 
 func (n *network) after(a, b factRef) bool { return n.compareFacts(a, b) > 0 }
 
 func (n *network) compareFacts(a, b factRef) int {
-	return cmp.Or(cmp.Compare(n.fact(a).From, n.fact(b).From), compareIDs(n.rows.IDs[a.memory], n.rows.IDs[b.memory]))
+	if by := cmp.Compare(n.fact(a).From, n.fact(b).From); by != 0 {
+		return by
+	}
+	return compareIDs(n.rows.IDs[a.memory], n.rows.IDs[b.memory])
 }
 
 // outdated reports whether a memory has facts and none is valid.
