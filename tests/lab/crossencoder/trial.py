@@ -93,7 +93,7 @@ def groups_of_stores(rng, folder):
             near = [i for i in near if i not in answers][:4]
             rest = [i for i in range(len(memories)) if i not in answers and i not in near]
             wrong = near + rng.sample(rest, min(3, len(rest)))
-            texts = [rng.choice(answers)] * bool(answers) + wrong
+            texts = rng.sample(answers, min(1, len(answers))) + wrong
             yield question, [memories[i] for i in texts], [1] * bool(answers) + [0] * len(wrong)
             if answers and rng.random() < 0.3:  # nothing answers it in another store
                 yield question, rng.sample(other, 4), [0] * 4
