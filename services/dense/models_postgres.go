@@ -90,8 +90,8 @@ func indexed(m embed.Model) string {
 
 // hnsw is the index definition. Searches must repeat its expression and condition.
 //
-// Vectors have length 1, so the inner product orders them as the cosine does, and it may leave out components in which
-// queries are zero: among neighbours that differ only there, a search would get lost.
+// Vectors have length 1, so the inner product orders them as the cosine does. It may leave out components in which queries are
+// zero. Among neighbours that differ only there, a search would get lost.
 func hnsw(id int64, m embed.Model) string {
 	return fmt.Sprintf(`USING hnsw ((%s) halfvec_ip_ops) WITH (m = 24, ef_construction = 128) WHERE model_id = %d`, indexed(m), id)
 }
