@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -47,7 +48,12 @@ func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", kind)
+	var sending sync.Mutex // held while a message is sent, and for good once the call has ended
 	err := call(inside, r, frames{body, w}, func(answer proto.Message) error {
+		if !sending.TryLock() {
+			return io.ErrClosedPipe
+		}
+		defer sending.Unlock()
 		message, err := proto.Marshal(answer)
 		if err != nil {
 			return err
@@ -57,6 +63,10 @@ func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 		}
 		return http.NewResponseController(w).Flush()
 	})
+	if !sending.TryLock() { // a call does not wait for callers who read nothing
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now())
+		sending.Lock()
+	}
 	_ = writeFrame(out, trailerFrame, trailers(err)) // an error means that the caller has gone
 }
 

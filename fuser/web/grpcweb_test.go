@@ -6,9 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +133,37 @@ func TestGRPCWeb(t *testing.T) {
 	export := encoded(t, &triskelev1.ExportRequest{Namespace: "acme/ops"})
 	if a := g.call("/triskele.v1.MemoryService/Export", webText, export); len(a.messages) == 0 || a.trailers["grpc-status"] != "0" {
 		t.Errorf("a stream of answers: %+v", a)
+	}
+}
+
+// A call gives up a caller who reads nothing. Its last message is not sent beside the call's end, and the connection is closed.
+func TestUnreadMessages(t *testing.T) {
+	for _, kind := range []string{web1, webText} {
+		g := startPlain(t)
+		conn, err := net.Dial("tcp", g.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		body := encoded(t, &triskelev1.ExportRequest{Namespace: "large"})
+		if kind == webText {
+			body = []byte(base64.StdEncoding.EncodeToString(body))
+		}
+		if _, err := fmt.Fprintf(conn, "POST /triskele.v1.MemoryService/Export HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+			kind, len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(conn)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("%s: the connection stays open", kind)
+		}
+		if at := bytes.Index(rest, []byte("grpc-status")); at >= 0 {
+			t.Errorf("%s: the call's end comes within a message, at byte %d of %d", kind, at, len(rest))
+		}
 	}
 }
 

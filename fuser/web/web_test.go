@@ -74,6 +74,20 @@ func (f *fake) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest
 	}
 }
 
+// Export sends more than all buffers on the way take, and gives up callers who read nothing.
+func (f *fake) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreamingServer[triskelev1.ExportResponse]) error {
+	if req.GetNamespace() != "large" {
+		return f.Fake.Export(req, stream)
+	}
+	resp := &triskelev1.ExportResponse{Memories: []*triskelev1.Memory{{Content: strings.Repeat("x", 1<<20)}}}
+	for range 64 {
+		if err := rpc.SendInTime(stream.Send, resp, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // gateway is a server of the fake, as fuserd is of the gateway.
 type gateway struct {
 	*fake

@@ -206,7 +206,8 @@ func observe(ctx context.Context, handler stats.Handler, client bool, method str
 	}
 }
 
-// ServeFrames makes a call whose messages come as frames. send gets the answers.
+// ServeFrames makes a call whose messages come as frames. send gets the answers. It may still run when the call has ended, see
+// SendInTime.
 func (l *Local) ServeFrames(ctx context.Context, method string, frames Frames, send func(proto.Message) error) error {
 	served, leave, err := l.enter(ctx)
 	if err != nil {
