@@ -320,7 +320,7 @@ func (s *Set) askInTime(ctx context.Context, img *image, need Need, arrived time
 	}
 	err := s.catchUp(ctx, img, need, arrived, told, false)
 	switch {
-	case errors.Is(err, errBusy) || err != nil && hurried && ctx.Err() != nil:
+	case errors.Is(err, errBusy) || err != nil && hurried && (ctx.Err() != nil || postgres.IsTimeout(err)):
 		s.complete(img, need)
 		return errBusy
 	case err == nil || errors.Is(err, errDead) || errors.Is(err, context.Canceled):
