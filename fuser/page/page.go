@@ -56,7 +56,7 @@ type page struct {
 // Open adds the page to mux, whose server refuses other sites' requests. The page calls outer. Texts, queries and recalls need a
 // caller that its gate admits. The page's own files do not, since they ask for the token.
 func Open(ctx context.Context, mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service) error {
-	inside := rpc.NewLocal(outer, tel)
+	inside := rpc.NewLocal(outer, tel).Give()
 	contract, err := web.JSON(ctx, inside)
 	if err != nil {
 		return err

@@ -48,7 +48,10 @@ func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", kind)
-	var sending sync.Mutex // held while a message is sent, and for good once the call has ended
+	if inside.BothWays(r.URL.Path) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+	}
+	var sending sync.Mutex                               // held while a message is sent, and for good once the call has ended
 	err := call(inside, r, frames{body, w}, func(answer proto.Message) error {
 		if !sending.TryLock() {
 			return io.ErrClosedPipe
@@ -58,10 +61,10 @@ func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		if err := writeFrame(out, 0, message); err != nil {
-			return err
+		if errors.Join(writeFrame(out, 0, message), http.NewResponseController(w).Flush()) != nil {
+			return status.Error(codes.Canceled, "the caller has gone")
 		}
-		return http.NewResponseController(w).Flush()
+		return nil
 	})
 	if !sending.TryLock() { // a call does not wait for callers who read nothing
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now())

@@ -15,12 +15,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
@@ -165,6 +168,89 @@ func TestUnreadMessages(t *testing.T) {
 			t.Errorf("%s: the call's end comes within a message, at byte %d of %d", kind, at, len(rest))
 		}
 	}
+}
+
+// TestBothWays: a call may answer before it has all of its messages.
+func TestBothWays(t *testing.T) {
+	g := startPlain(t)
+	list := encoded(t, &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	for _, kind := range []string{web1, webText} {
+		a := g.call(reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName, kind, bytes.Repeat(list, 3))
+		if len(a.messages) != 3 || a.trailers["grpc-status"] != "0" {
+			t.Errorf("%s: got %d answers and the end %v, want 3 and 0", kind, len(a.messages), a.trailers)
+		}
+	}
+}
+
+// TestUnreadAnswers: callers who leave their answers unread, or have gone, hold no memory that other requests need, and nothing
+// counts as a fault of the server.
+func TestUnreadAnswers(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	server := rpc.NewServer(process.Service("test"), slog.New(slog.NewTextHandler(&log, nil)))
+	triskelev1.RegisterRecallServiceServer(server, clienttest.NewFake())
+	triskelev1.RegisterMemoryServiceServer(server, clienttest.NewFake())
+	handler, err := web.NewHandler(t.Context(), rpc.NewLocal(server, nil).Give(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := &triskelev1.Memory{Namespace: "acme", Content: strings.Repeat("x", 64<<10)}
+	text, err := protojson.Marshal(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, request := range map[string]func() *http.Request{
+		"JSON": func() *http.Request {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1/v1/memories", bytes.NewReader(text))
+			r.Header.Set("Content-Type", "application/json")
+			return r
+		},
+		"gRPC-Web": func() *http.Request {
+			body := encoded(t, &triskelev1.RememberRequest{Memory: memory})
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1"+triskelev1.MemoryService_Remember_FullMethodName, bytes.NewReader(body))
+			r.Header.Set("Content-Type", web1)
+			return r
+		},
+	} {
+		gone, reads := make(chan struct{}), make(chan struct{}, 300)
+		var answers sync.WaitGroup
+		for range cap(reads) { // more than the memory for large messages
+			answers.Go(func() { handler.ServeHTTP(unreadWriter{httptest.NewRecorder(), reads, gone}, request()) })
+		}
+		for i := range cap(reads) {
+			select {
+			case <-reads:
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%s: %d callers are answered, and others wait for them", kind, i)
+			}
+		}
+		close(gone)
+		answers.Wait()
+	}
+	server.Stop()
+	if log.Len() > 0 {
+		t.Errorf("log: %s", &log)
+	}
+}
+
+// unreadWriter is of a caller who reads nothing, and then goes.
+type unreadWriter struct {
+	http.ResponseWriter
+	begun chan<- struct{}
+	gone  <-chan struct{}
+}
+
+// Write implements http.ResponseWriter.
+func (w unreadWriter) Write([]byte) (int, error) {
+	select {
+	case w.begun <- struct{}{}:
+	default:
+	}
+	<-w.gone
+	return 0, io.ErrClosedPipe
 }
 
 func TestGRPCWebErrors(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -154,7 +155,7 @@ func JSON(ctx context.Context, inside *rpc.Local) (http.Handler, error) {
 					misrouted(r.Context(), nil, nil, w, r, http.StatusNotFound)
 					return
 				}
-				admit(inside, method, w, r, func(r *http.Request) { next(w, r, parameters) })
+				admit(inside, method, w, r, func(w http.ResponseWriter, r *http.Request) { next(w, r, parameters) })
 			}
 		}),
 	)
@@ -202,8 +203,29 @@ func methodsOf(document []byte) (map[string]string, error) {
 	return methods, nil
 }
 
+// answering frees a request's memory before the answer is written, since that may wait for the caller.
+type answering struct {
+	http.ResponseWriter
+	free func()
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a answering) WriteHeader(code int) {
+	a.free()
+	a.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (a answering) Write(p []byte) (int, error) {
+	a.free()
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (a answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
 // admit asks the gate, then reads the body, which must be JSON and nothing more.
-func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Request, next func(*http.Request)) {
+func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
 	ctx, err := inside.Admit(r.Context(), method)
 	if err != nil {
 		fail(ctx, nil, nil, w, r, err)
@@ -216,7 +238,7 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 			return
 		}
 		read(w)
-		next(r)
+		next(w, r)
 		return
 	}
 	// Forms cannot send this type, so pages of other sites must ask by CORS first.
@@ -229,12 +251,14 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 	if r.ContentLength >= 0 {
 		expected = min(most, int(r.ContentLength))
 	}
-	release, err := inside.Sent(ctx, expected)
+	sent, err := inside.Sent(ctx, expected)
 	if err != nil {
 		fail(ctx, nil, nil, w, r, err)
 		return
 	}
-	defer release()
+	rest := func() {} // frees what was decoded
+	free := sync.OnceFunc(func() { rest(); sent() })
+	defer free()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(most)))
 	var tooLong *http.MaxBytesError
 	switch {
@@ -254,9 +278,9 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 	}
 	if method == importMethod {
 		all := &batches{http.NoBody, body, 0, func() {}, decoded}
-		defer func() { all.release() }()
+		rest = func() { all.release() }
 		r.Body = all
-		next(r)
+		next(answering{w, free}, r)
 		return
 	}
 	if !json.Valid(body) {
@@ -264,13 +288,14 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		return
 	}
 	_, spent := object(body)
-	if release, err = decoded(spent); err != nil {
+	release, err := decoded(spent)
+	if err != nil {
 		fail(ctx, nil, nil, w, r, err)
 		return
 	}
-	defer release()
+	rest = release
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	next(r)
+	next(answering{w, free}, r)
 }
 
 // read ends a request's read deadline, which would cut a long answer.

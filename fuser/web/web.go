@@ -52,7 +52,7 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 	if !flags.HTTP {
 		return func() {}, nil
 	}
-	handler, err := newHandler(ctx, rpc.NewLocal(outer, nil), flags.Origins)
+	handler, err := newHandler(ctx, rpc.NewLocal(outer, nil).Give(), flags.Origins)
 	if err != nil {
 		return nil, err
 	}

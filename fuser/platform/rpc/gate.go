@@ -46,8 +46,8 @@ type registrar struct {
 
 // method is a registered method.
 type method struct {
-	single bool // its calls have exactly one message
-	handle handler
+	requests, answers bool // several
+	handle            handler
 }
 
 // handler takes the messages of a call from in, and gives its answers to out.
@@ -62,7 +62,7 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	wrapped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
 	for i, unary := range desc.Methods {
 		name := "/" + desc.ServiceName + "/" + unary.MethodName
-		one := method{true, func(in *intake, out sink) error {
+		one := method{false, false, func(in *intake, out sink) error {
 			resp, err := unary.Handler(service, in.ctx, in.next, answered(in.call))
 			if err != nil {
 				return err
@@ -85,12 +85,12 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	for i, streaming := range desc.Streams {
 		wrapped.Streams[i] = streaming
 		name := "/" + desc.ServiceName + "/" + streaming.StreamName
-		one := method{!streaming.ClientStreams, func(in *intake, out sink) error {
+		one := method{streaming.ClientStreams, streaming.ServerStreams, func(in *intake, out sink) error {
 			return streaming.Handler(service, &serverStream{in: in, out: out})
 		}}
 		r.methods.Store(name, one)
 		wrapped.Streams[i].Handler = func(_ any, messages grpc.ServerStream) error {
-			in := &intake{ctx: messages.Context(), method: name, single: one.single, memory: r.memory}
+			in := &intake{ctx: messages.Context(), method: name, single: !one.requests, memory: r.memory}
 			return r.pass(in, one.handle, func(_ context.Context, answer any) error { return messages.SendMsg(answer) })
 		}
 	}

@@ -26,12 +26,14 @@ func (s *Server) Trust() { s.trusting = true }
 
 // Local is a connection to a server of the same process. A call passes the same checks and records the same spans as over a
 // socket, and answers at the caller's deadline even if the handler does not. Messages are neither encoded nor sent: requests
-// are copied, but for a server that trusts its process, and answers are moved. The gate sees the peer of the caller's context.
+// are copied, unless callers give them away or the server trusts its process, and answers are moved. The gate sees the peer of the
+// caller's context.
 type Local struct {
 	// MessageMemory bounds messages that callers of other protocols send.
 	*MessageMemory
 	server *Server
 	stats  stats.Handler // nil records nothing on the caller's side
+	given  bool
 	closed atomic.Bool
 }
 
@@ -43,6 +45,12 @@ func NewLocal(server *Server, tel *telemetry.Service) *Local {
 	if tel != nil {
 		l.stats = clientStats(tel)
 	}
+	return l
+}
+
+// Give says that callers do not use a request after its call has begun. It returns l.
+func (l *Local) Give() *Local {
+	l.given = true
 	return l
 }
 
@@ -90,7 +98,7 @@ func (l *Local) invoke(ctx context.Context, method string, request, reply proto.
 func (l *Local) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx, end := observe(ctx, l.stats, true, method)
 	requests := make(chan proto.Message)
-	s := &localStream{conn: l, ctx: ctx, requests: requests, answers: make(chan proto.Message), several: desc.ServerStreams}
+	s := &localStream{conn: l, ctx: ctx, requests: requests, answers: make(chan proto.Message), desc: desc}
 	s.closeSend = sync.OnceFunc(func() { close(requests) })
 	var err error
 	if s.call, err = l.begin(ctx, method, s.next, s.answer); err != nil {
@@ -109,7 +117,7 @@ type localStream struct {
 	call              *localCall
 	requests, answers chan proto.Message
 	closeSend         func()
-	several           bool // answers
+	desc              *grpc.StreamDesc
 }
 
 // next is the server's source.
@@ -150,16 +158,20 @@ func (s *localStream) CloseSend() error {
 	return nil
 }
 
-// SendMsg implements grpc.ClientStream. It returns when the server has taken the message.
+// SendMsg implements grpc.ClientStream. It returns when the server has taken the message, or the call has ended. RecvMsg returns the
+// error then.
 func (s *localStream) SendMsg(message any) error {
 	select {
 	case s.requests <- s.conn.own(message.(proto.Message)):
 		return nil
 	case <-s.call.ended:
-		return io.EOF // RecvMsg returns the error
+	case <-s.call.killed:
 	case <-s.ctx.Done():
+	}
+	if s.desc.ClientStreams {
 		return io.EOF
 	}
+	return nil
 }
 
 // RecvMsg implements grpc.ClientStream.
@@ -167,7 +179,7 @@ func (s *localStream) RecvMsg(message any) error {
 	select {
 	case answer := <-s.answers:
 		move(message.(proto.Message), answer)
-		if s.several {
+		if s.desc.ServerStreams {
 			return nil
 		}
 		return s.call.wait(s.ctx)
@@ -183,7 +195,7 @@ func (s *localStream) RecvMsg(message any) error {
 
 // own returns a message that the server may keep.
 func (l *Local) own(message proto.Message) proto.Message {
-	if l.server.trusting {
+	if l.given || l.server.trusting {
 		return message
 	}
 	return proto.Clone(message)
@@ -206,6 +218,12 @@ func observe(ctx context.Context, handler stats.Handler, client bool, method str
 	}
 }
 
+// BothWays reports whether a method may answer before it has all of its messages.
+func (l *Local) BothWays(name string) bool {
+	found, known := l.server.methods.Load(name)
+	return known && found.(method).requests && found.(method).answers
+}
+
 // ServeFrames makes a call whose messages come as frames. send gets the answers. It may still run when the call has ended, see
 // SendInTime.
 func (l *Local) ServeFrames(ctx context.Context, method string, frames Frames, send func(proto.Message) error) error {
@@ -226,9 +244,18 @@ func (s *Server) serve(ctx context.Context, name string, in *intake, out sink) e
 		return Ended(ctx, unknownMethod(name))
 	}
 	ctx, end := observe(ctx, s.stats, false, name)
-	in.ctx, in.method, in.single = ctx, name, found.(method).single
-	err := s.pass(in, found.(method).handle, out)
+	one := found.(method)
+	in.ctx, in.method, in.single = ctx, name, !one.requests
+	var answer any
+	taking, unary := out, !one.requests && !one.answers
+	if unary { // its answer goes out when the call has ended, since that may wait for the caller
+		taking = func(_ context.Context, given any) error { answer = given; return nil }
+	}
+	err := s.pass(in, one.handle, taking)
 	end(err)
+	if err == nil && unary {
+		return out(ctx, answer)
+	}
 	return err
 }
 

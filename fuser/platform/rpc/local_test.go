@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -161,6 +162,30 @@ func TestLocalStreamsAreLikeOthers(t *testing.T) {
 			t.Errorf("a stopped server: got %v, want Unavailable", err)
 		}
 	})
+}
+
+// TestRefusedLocalStreams: a caller of a stream of answers gets the gate's error, however early it comes.
+func TestRefusedLocalStreams(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
+	server.Admit(func(context.Context, string) (rpc.Call, error) {
+		return nil, status.Error(codes.PermissionDenied, "no")
+	})
+	triskelev1.RegisterMemoryServiceServer(server, service{})
+	client := triskelev1.NewMemoryServiceClient(rpc.NewLocal(server, nil))
+	for range 100 {
+		stream, err := client.Export(t.Context(), &triskelev1.ExportRequest{Namespace: "n"})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != codes.PermissionDenied {
+			t.Fatalf("got %v, want PermissionDenied", err)
+		}
+	}
+	server.Stop()
 }
 
 // TestStopEndsLocalCalls: a server that stops ends its calls, and takes no more.
