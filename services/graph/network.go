@@ -339,8 +339,21 @@ func remove(list []uint32, v uint32) []uint32 {
 type moment struct {
 	at         int64 // microseconds; 0 is now
 	superseded bool  // include superseded memories
-	// closers are the facts of a source, by relation, that may close others.
-	closers map[uint32]map[string][]closer
+	// newest and closers are of single facts in spans. A walk asks whether facts hold, so it needs the newest only.
+	newest  map[single]rivals
+	closers map[uint32]map[string][]closer // by source and relation
+}
+
+// single is what has one target at a time: a relation of a concept.
+type single struct {
+	source   uint32
+	relation string
+}
+
+// rivals are the newest fact, and the newest one with another target.
+type rivals struct {
+	first, second factRef
+	several       bool // there is a second one
 }
 
 // closer is a single fact, in a list from the oldest one. other is the place of the next one with another target.
@@ -351,7 +364,7 @@ type closer struct {
 
 // momentOf returns a search's moment; zero asOf is now.
 func momentOf(asOf time.Time, superseded bool) moment {
-	t := moment{superseded: superseded, closers: map[uint32]map[string][]closer{}}
+	t := moment{superseded: superseded, newest: map[single]rivals{}, closers: map[uint32]map[string][]closer{}}
 	if !asOf.IsZero() {
 		t.at = cmp.Or(asOf.UnixMicro(), 1) // 0 is now
 	}
@@ -384,8 +397,46 @@ func (n *network) holds(r factRef, t moment) bool {
 	if !n.spans(r, t) {
 		return false
 	}
-	_, closed := n.closing(r, t)
-	return !closed
+	f := n.fact(r)
+	if !f.Single {
+		return true
+	}
+	of := single{f.source, f.Relation}
+	if _, known := t.newest[of]; !known { // it has r at least
+		n.findNewest(f.source, t)
+	}
+	newest := t.newest[of]
+	if n.fact(newest.first).Target != f.Target {
+		return !n.after(newest.first, r)
+	}
+	return !newest.several || !n.after(newest.second, r)
+}
+
+// findNewest finds the newest single facts of a source.
+func (n *network) findNewest(source uint32, t moment) {
+	for _, r := range n.concepts[source].facts {
+		f := n.fact(r)
+		if f.source != source || !f.Single || !n.spans(r, t) {
+			continue
+		}
+		of := single{source, f.Relation}
+		found, known := t.newest[of]
+		differs := known && n.fact(found.first).Target != f.Target
+		switch {
+		case !known:
+			found.first = r
+		case n.after(r, found.first):
+			if differs {
+				found.second, found.several = found.first, true
+			}
+			found.first = r
+		case differs && (!found.several || n.after(r, found.second)):
+			found.second, found.several = r, true
+		default:
+			continue
+		}
+		t.newest[of] = found
+	}
 }
 
 // spans reports whether a fact's evidence is live and the moment is inside its span.
