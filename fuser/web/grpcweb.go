@@ -51,7 +51,7 @@ func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 	if inside.BothWays(r.URL.Path) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
 	}
-	var sending sync.Mutex                               // held while a message is sent, and for good once the call has ended
+	var sending sync.Mutex // held while a message is sent, and for good once the call has ended
 	err := call(inside, r, frames{body, w}, func(answer proto.Message) error {
 		if !sending.TryLock() {
 			return io.ErrClosedPipe
