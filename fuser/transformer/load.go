@@ -27,6 +27,9 @@ type config struct {
 	Decoder      bool    `json:"is_decoder"`
 }
 
+// largest bounds the sizes of a configuration, since memory is reserved by them.
+const largest = 1 << 20
+
 // readConfig reads and checks a config.json. A setting that would change the numbers and is not supported is an error.
 func readConfig(folder string) (config, error) {
 	c := config{Activation: "gelu", Position: "absolute"}
@@ -65,6 +68,9 @@ func readConfig(folder string) (config, error) {
 	} {
 		if field.value < field.least {
 			return c, fmt.Errorf("config.json: %s is %d: it must be at least %d", field.name, field.value, field.least)
+		}
+		if field.value > largest {
+			return c, fmt.Errorf("config.json: %s is %d: it must be at most %d", field.name, field.value, largest)
 		}
 	}
 	if c.Hidden%c.Heads != 0 {
