@@ -308,7 +308,7 @@ func TestLoadRefuses(t *testing.T) {
 		"integers":                 {with(good, "model.safetensors", []byte(strings.ReplaceAll(string(good["model.safetensors"].([]byte)), "F32", "I32"))), "must be F32, F16 or BF16"},
 	}
 	for field, values := range map[string][]any{
-		"model_type": {nil, "roberta"}, "hidden_size": {0, nil, 5, "x"}, "num_hidden_layers": {0, 2}, "num_attention_heads": {0, 3}, "intermediate_size": {0, 5},
+		"model_type": {nil, "roberta"}, "hidden_size": {0, nil, 5, "x"}, "num_hidden_layers": {0, 2}, "num_attention_heads": {0, 3}, "intermediate_size": {0, 5, 1 << 62},
 		"max_position_embeddings": {2, 9}, "type_vocab_size": {0, 3}, "layer_norm_eps": {nil, 0}, "hidden_act": {"gelu_new"}, "position_embedding_type": {"relative_key"},
 		"is_decoder": {true},
 	} {
