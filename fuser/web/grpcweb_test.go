@@ -230,6 +230,12 @@ func TestUnreadAnswers(t *testing.T) {
 		close(gone)
 		answers.Wait()
 	}
+	gone := make(chan struct{})
+	close(gone)
+	export := httptest.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1"+triskelev1.MemoryService_Export_FullMethodName,
+		bytes.NewReader(encoded(t, &triskelev1.ExportRequest{Namespace: "acme"})))
+	export.Header.Set("Content-Type", web1)
+	handler.ServeHTTP(unreadWriter{httptest.NewRecorder(), nil, gone}, export)
 	server.Stop()
 	if log.Len() > 0 {
 		t.Errorf("log: %s", &log)
