@@ -475,9 +475,7 @@ func (n *network) closers(source uint32, t moment) map[string][]closer {
 		}
 	}
 	for _, list := range out {
-		if len(list) > 1 {
-			slices.SortStableFunc(list, func(a, b closer) int { return n.compareFacts(a.factRef, b.factRef) })
-		}
+		slices.SortStableFunc(list, func(a, b closer) int { return n.compareFacts(a.factRef, b.factRef) })
 		for i := len(list) - 1; i >= 0; i-- {
 			list[i].other = i + 1
 			if i+1 < len(list) && n.fact(list[i].factRef).Target == n.fact(list[i+1].factRef).Target {

@@ -33,7 +33,7 @@ type Local struct {
 	*MessageMemory
 	server *Server
 	stats  stats.Handler // nil records nothing on the caller's side
-	given  bool
+	given  bool          // callers give their requests away
 	closed atomic.Bool
 }
 
