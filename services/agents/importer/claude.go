@@ -29,10 +29,11 @@ const rowIDs = "https://github.com/triskele/triskele/importer/claude-memory-mcp/
 // table needs a column content. Other columns may be missing, and then have defaults. A memory's id follows from the row's id
 // and time of creation, so that a later import updates it.
 //
-// Columns have different types from one version to another. So all values are read as text, in which both databases can cast them.
+// Columns have different types from one version to another. So all values are read as text, to which both databases convert them.
 type ClaudeMemory struct {
 	db        *sql.DB
 	find      string // the statement that returns the quoted name of a table
+	text      string // a column as text
 	namespace string
 	table     string            // the table's name, quoted for statements
 	name      string            // the table's name as the user gave it
@@ -65,7 +66,7 @@ var consulted = []string{"user_id", "deleted_at", "vault_path", "encrypted_conte
 // OpenClaudeMemory opens a PostgreSQL URL or the path of a SQLite file. user selects the memories of one user, and is required
 // if there are several. Close the source when done.
 func OpenClaudeMemory(ctx context.Context, location, table, user, namespace string) (_ *ClaudeMemory, err error) {
-	s := &ClaudeMemory{find: findSQLite, namespace: namespace, name: table, user: user}
+	s := &ClaudeMemory{find: findSQLite, text: "CAST(%s AS text)", namespace: namespace, name: table, user: user}
 	if strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://") {
 		config, err := pgx.ParseConfig(location)
 		if err != nil {
@@ -75,7 +76,7 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 			config.RuntimeParams = map[string]string{}
 		}
 		maps.Copy(config.RuntimeParams, map[string]string{"default_transaction_read_only": "on", "timezone": "UTC", "datestyle": "ISO"})
-		s.find, s.db = findPostgres, stdlib.OpenDB(*config)
+		s.find, s.text, s.db = findPostgres, "to_json(%s) #>> '{}'", stdlib.OpenDB(*config) // arrays as JSON, and times by RFC 3339
 	} else if s.db, err = openSQLite(location); err != nil {
 		return nil, err
 	}
@@ -263,7 +264,7 @@ func (s *ClaudeMemory) Read(ctx context.Context, take func(Item) error) error {
 		if name == "encrypted_content" {
 			fields = append(fields, "CASE WHEN m.encrypted_content IS NOT NULL THEN 'yes' END")
 		} else {
-			fields = append(fields, asText("m."+name))
+			fields = append(fields, s.asText("m."+name))
 		}
 	}
 	order := "m.id"
@@ -302,7 +303,7 @@ func (s *ClaudeMemory) Read(ctx context.Context, take func(Item) error) error {
 	}, "SELECT "+strings.Join(fields, ", ")+" FROM "+s.table+" m"+where+" ORDER BY "+order, args...)
 }
 
-func asText(column string) string { return "CAST(" + column + " AS text)" }
+func (s *ClaudeMemory) asText(column string) string { return fmt.Sprintf(s.text, column) }
 
 // rowLink is a link to another row.
 type rowLink struct{ id, created, relation sql.NullString }
@@ -314,7 +315,7 @@ func (s *ClaudeMemory) readLinks(ctx context.Context) (map[string][]rowLink, err
 	}
 	created := "NULL"
 	if s.has("created_at") {
-		created = asText("d.created_at")
+		created = s.asText("d.created_at")
 	}
 	links := map[string][]rowLink{}
 	err := scan(ctx, s.db, func(rows *sql.Rows) error {
@@ -323,7 +324,7 @@ func (s *ClaudeMemory) readLinks(ctx context.Context) (map[string][]rowLink, err
 		err := rows.Scan(&from, &l.id, &l.created, &l.relation)
 		links[from.String] = append(links[from.String], l)
 		return err
-	}, "SELECT "+asText("l.src_id")+", "+asText("d.id")+", "+created+", l.link_type FROM memory_links l JOIN memories d ON d.id = l.dst_id ORDER BY l.id")
+	}, "SELECT "+s.asText("l.src_id")+", "+s.asText("d.id")+", "+created+", l.link_type FROM memory_links l JOIN memories d ON d.id = l.dst_id ORDER BY l.id")
 	return links, err
 }
 
@@ -382,12 +383,13 @@ func (s *ClaudeMemory) item(r row, links map[string][]rowLink, keys occurrences)
 	return item, item.check()
 }
 
-// id returns the memory id for a row: its own id if that is a UUID, else a UUID that follows from namespace, id and time.
+// id returns the memory id for a row: its own id if that is a UUID, else a UUID that follows from namespace, id and time. It must
+// stay the same, since a later import updates what an earlier one stored.
 func (s *ClaudeMemory) id(id, created string) string {
 	if own, err := uuid.Parse(id); err == nil {
 		return own.String()
 	}
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(rowIDs+s.namespace+"\x00"+id+"\x00"+created)).String()
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(rowIDs+s.namespace+"\x00"+id+"\x00"+cmp.Or(created, "<nil>"))).String()
 }
 
 // importance sets the importance, from a value of 0 to 1, or of 1 to 10 if the table uses that range.

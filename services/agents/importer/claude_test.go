@@ -182,6 +182,30 @@ func TestClaudeMemoryWithOtherTypes(t *testing.T) {
 	}
 }
 
+// What ids and lists become must never change: a later import updates what an earlier one stored.
+func TestClaudeMemoryStaysTheSame(t *testing.T) {
+	t.Parallel()
+	const columns = `CREATE TABLE memories (id integer PRIMARY KEY, content text, tags %s, expanded_keywords %s, created_at %s); `
+	for name, x := range map[string]struct{ location, created string }{
+		"postgres": {claudePostgres(t, fmt.Sprintf(columns, "text[]", "jsonb", "timestamptz")+
+			`INSERT INTO memories VALUES (7, 'a', '{"y, z",x,NULL,"say \"hi\""}', '[20240115, "k"]', '2026-01-02 03:04:05+00'), (8, 'b', NULL, NULL, NULL)`), "2026-01-02T03:04:05+00:00"},
+		"sqlite": {claudeSQLite(t, fmt.Sprintf(columns, "TEXT", "TEXT", "TEXT")+
+			`INSERT INTO memories VALUES (7, 'a', '["y, z", "x", null, "say \"hi\""]', '[20240115, "k"]', '2026-01-02 03:04:05'), (8, 'b', NULL, NULL, NULL)`), "2026-01-02 03:04:05"},
+	} {
+		items := read(t, claude(t, x.location, ""))
+		m := items["memories 7"].Memory
+		if got := fmt.Sprintf("%q %q", m.GetTags(), m.GetExpandedKeywords()); got != `["y, z" "x" "say \"hi\""] ["20240115" "k"]` {
+			t.Errorf("%s: lists %s", name, got)
+		}
+		for id, created := range map[string]string{"7": x.created, "8": "<nil>"} {
+			want := uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/importer/claude-memory-mcp/claude\x00"+id+"\x00"+created))
+			if got := items["memories "+id].Memory.GetId(); got != want.String() {
+				t.Errorf("%s: row %s has the id %s, want %s", name, id, got, want)
+			}
+		}
+	}
+}
+
 // Nothing keeps the ids of a table without a primary key apart, or there at all: one row must not replace another.
 func TestClaudeMemoryWithoutPrimaryKey(t *testing.T) {
 	t.Parallel()

@@ -60,8 +60,10 @@ var layouts = []string{
 func listOf(text, separator string) []string {
 	text = strings.TrimSpace(text)
 	var list []any
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber() // 20240115 is a tag, not 2.0240115e+07
 	switch {
-	case strings.HasPrefix(text, "[") && json.Unmarshal([]byte(text), &list) == nil:
+	case strings.HasPrefix(text, "[") && decoder.Decode(&list) == nil && !decoder.More():
 		var out []string
 		for _, x := range list {
 			if x != nil {
