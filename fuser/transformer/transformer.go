@@ -148,7 +148,6 @@ func (m *Model) forward(ctx context.Context, s *scratch, sequences []Sequence, s
 	for i := range m.layers {
 		l := &m.layers[i]
 		for _, step := range [...]func() error{
-			ctx.Err,
 			func() error { return l.attend.apply(ctx, s.attending, s.states, n, nil) },
 			func() error { return m.attend(ctx, s, starts) },
 			func() error { return l.merge.apply(ctx, s.changed, s.attended, n, nil) },
@@ -162,7 +161,7 @@ func (m *Model) forward(ctx context.Context, s *scratch, sequences []Sequence, s
 			}
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // embed sets the rows to the embeddings of their tokens.

@@ -10,9 +10,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -225,39 +227,45 @@ func TestTokens(t *testing.T) {
 // ending is a context that ends after some looks at it.
 type ending struct {
 	context.Context
-	looks int
+	looks atomic.Int64
+}
+
+func endAfter(ctx context.Context, looks int64) *ending {
+	e := &ending{Context: ctx}
+	e.looks.Store(looks)
+	return e
 }
 
 func (e *ending) Err() error {
-	if e.looks--; e.looks < 0 {
+	if e.looks.Add(-1) < 0 {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
 
-// TestEnd ends calls before each layer of each group.
+// TestEnd ends calls before tasks, of which each step of a layer has some.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	m := load(t, modeltest.Tiny(t))
 	long := transformer.Sequence{IDs: m.Tokens(strings.Repeat("sea ", 100), 0)}
 	sequences := slices.Repeat([]transformer.Sequence{long}, 24) // two groups
-	visited := map[int]bool{}
-	for looks := range 100 {
+	ends := map[int]bool{}
+	for looks := int64(0); !ends[len(sequences)]; looks += 17 {
 		count := 0
-		err := m.Hidden(&ending{t.Context(), looks}, sequences, func(int, []float32) { count++ })
-		visited[count] = true
-		if err == nil && count == len(sequences) {
-			break
+		ctx := endAfter(t.Context(), looks)
+		err := m.Hidden(ctx, sequences, func(int, []float32) { count++ })
+		if ends[count] = true; err == nil && count != len(sequences) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("after %d looks: %d sequences, %v", looks, count, err)
 		}
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("after %d looks: %v", looks, err)
+		if late := -ctx.looks.Load(); late > int64(runtime.GOMAXPROCS(0)) {
+			t.Fatalf("after %d looks: %d more, want one by each processor at most", looks, late)
 		}
 	}
-	if want := map[int]bool{0: true, 12: true, 24: true}; !maps.Equal(visited, want) {
-		t.Errorf("calls end after %v sequences, want %v", visited, want)
+	if want := map[int]bool{0: true, 12: true, 24: true}; !maps.Equal(ends, want) {
+		t.Errorf("calls end after %v sequences, want %v", ends, want)
 	}
-	for looks := range 4 {
-		if _, err := m.Score(&ending{t.Context(), looks}, "sea", []string{"sea", "the"}, 0); !errors.Is(err, context.DeadlineExceeded) {
+	for looks := range int64(4) {
+		if _, err := m.Score(endAfter(t.Context(), looks), "sea", []string{"sea", "the"}, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a score after %d looks: %v", looks, err)
 		}
 	}
