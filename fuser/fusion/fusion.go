@@ -9,8 +9,6 @@
 //     A leg that understood the query may count more (trust.go). The sum is multiplied by prior and entity boost.
 //  4. Select the best Limit memories in a total order, and the next best Reserve.
 //  5. Replace the worst of them where a leg's quota is not met (quota.go).
-//
-// Settled (settled.go) tells a caller when outstanding lists can no longer change the selection.
 package fusion
 
 import (

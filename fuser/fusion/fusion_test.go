@@ -433,49 +433,6 @@ func TestBetterRankNeverScoresLess(t *testing.T) {
 	}
 }
 
-// What Settled calls settled stays so, whatever the outstanding lists turn out to hold.
-func TestSettledIsKept(t *testing.T) {
-	held := 0
-	for seed := range uint64(1500) {
-		r := rand.New(rand.NewPCG(seed, 17))
-		lists := random(r)
-		for i := range lists { // most lists agree, or nothing is ever settled
-			if i > 0 && r.IntN(3) > 0 {
-				lists[i].Hits = lists[0].Hits
-			}
-			lists[i].Others = nil
-			lists[i].Trust /= 16
-		}
-		outstanding := random(r)
-		for i := range outstanding {
-			outstanding[i].Leg = "late " + outstanding[i].Leg
-			outstanding[i].Weight /= 16
-			outstanding[i].Others = nil
-		}
-		options := fusion.Options{
-			Method: methods[r.IntN(len(methods))], K: float64(r.IntN(3)), Sort: []triskelev1.SortBy{relevance, importance}[r.IntN(2)], Limit: 1 + r.IntN(6),
-		}
-		if !fusion.Settled(lists, outstanding, options) {
-			continue
-		}
-		held++
-		if options.ExactBonus = 1; fusion.Settled(lists, outstanding, options) {
-			t.Fatalf("seed %d: settled, although any memory may turn out to be an exact match", seed)
-		}
-		options.ExactBonus = 0
-		before := ids(fuse(lists, options))
-		after := ids(fuse(slices.Concat(lists, outstanding), options))
-		slices.Sort(before)
-		slices.Sort(after)
-		if !slices.Equal(before, after) {
-			t.Fatalf("seed %d: settled on %v, became %v", seed, before, after)
-		}
-	}
-	if held < 40 {
-		t.Errorf("only %d of 1500 were settled, too few to mean anything", held)
-	}
-}
-
 func score(fused []fusion.Fused, id string) float64 {
 	for _, f := range fused {
 		if f.ID == id {

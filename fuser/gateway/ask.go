@@ -48,9 +48,8 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	if errors.As(err, &notCalled) {
 		out.queued, out.late = time.Since(start), notCalled.late
 	}
-	var unneeded unneededError
-	if out.unneeded = errors.As(context.Cause(ctx), &unneeded); out.unneeded {
-		out.reason = unneeded.Error()
+	if out.unneeded = errors.Is(context.Cause(ctx), errUnneeded); out.unneeded {
+		out.reason = errUnneeded.Error()
 		return out
 	}
 	if status.Code(err) == codes.InvalidArgument {

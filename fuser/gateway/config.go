@@ -168,7 +168,6 @@ type Config struct {
 	Fusion FusionConfig
 	Memory MemoryConfig
 	Rerank RerankConfig
-	Cache  CacheConfig
 	Trace  TraceConfig
 	// Policies override the configuration for a namespace and those below it. "" is above all namespaces.
 	Policies map[string]*triskelev1.RecallPolicy
@@ -245,9 +244,6 @@ func (c Config) check() error {
 	}
 	if c.Memory.Limit < 0 || c.Memory.Cap < 0 || c.Memory.Cap > c.Budget.Max {
 		return fmt.Errorf("gateway: the memory service's limit %d must be at least 0, and its cap %v from 0 to the greatest budget, %v", c.Memory.Limit, c.Memory.Cap, c.Budget.Max)
-	}
-	if err := c.Cache.check(); err != nil {
-		return err
 	}
 	if c.Rerank.Reranker == nil {
 		return c.Budget.Check(budgets, nil)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -39,7 +40,7 @@ type ending struct {
 	spent    time.Duration
 	hedged   bool  // a second request was sent
 	late     bool  // skipped for lack of time
-	unneeded bool  // ended or skipped because its result could no longer matter
+	unneeded bool  // ended or skipped because the recall has to fail
 	refusal  error // the leg found the request itself invalid
 }
 
@@ -122,7 +123,7 @@ func (o *outcome) slow() bool {
 // an outcome for each search, in the order of the configuration.
 func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 	outcomes, waves := g.searches(r)
-	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First-r.lookedUp); !over && len(waves[1]) > 0 {
+	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First); !over && len(waves[1]) > 0 {
 		seed(r, outcomes, waves[1])
 		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
 	}
@@ -156,8 +157,7 @@ func (g *Gateway) searches(r *recall) (outcomes []outcome, waves [2][]int) {
 }
 
 // wave runs searches in parallel until all have ended. None outlives its budget: gRPC ends a call with its context. The wave
-// ends earlier, and the recall's searching is over, if the recall has to fail or if no outstanding search, those of the later
-// wave included, can still matter.
+// ends earlier, and the recall's searching is over, if the recall has to fail. The later wave's searches are not asked then.
 func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, later []int, left time.Duration) (over bool) {
 	searching, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -178,25 +178,22 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 		result := <-results
 		outcomes[result.at] = result.outcome
 		delete(running, result.at)
-		outstanding := slices.Collect(maps.Keys(running))
-		for _, i := range later {
-			if outcomes[i].off == "" {
-				outstanding = append(outstanding, i)
+		if result.fatal() == "" {
+			continue
+		}
+		cancel(errUnneeded)
+		for _, i := range slices.Concat(slices.Collect(maps.Keys(running)), later) {
+			o := &outcomes[i]
+			if o.off != "" {
+				continue
+			}
+			if o.unneeded, o.reason = true, errUnneeded.Error(); running[i] {
+				o.spent = time.Since(r.start)
+			} else {
+				g.notAsked(ctx, *o)
 			}
 		}
-		if why := r.unneeded(&result.outcome, outcomes, outstanding); why != "" {
-			cancel(unneededError(why))
-			for _, i := range outstanding {
-				o := &outcomes[i]
-				o.unneeded, o.reason = true, why
-				if running[i] {
-					o.spent = time.Since(r.start)
-				} else {
-					g.notAsked(ctx, *o)
-				}
-			}
-			return true
-		}
+		return true
 	}
 	return false
 }
@@ -223,45 +220,8 @@ func (g *Gateway) allot(ctx context.Context, o *outcome, wave time.Duration) boo
 	return true
 }
 
-// unneededError is the cause of the cancellation of searches whose result can no longer matter.
-type unneededError string
-
-func (e unneededError) Error() string { return string(e) }
-
-// unneeded returns why the outstanding searches can no longer matter after the latest one ended, or "".
-func (r *recall) unneeded(latest *outcome, outcomes []outcome, outstanding []int) (why string) {
-	switch {
-	case latest.fatal() != "":
-		return "not waited for: the call fails without it"
-	case len(outstanding) > 0 && r.settled(outcomes, outstanding):
-		return "not waited for: it cannot change which memories are returned"
-	}
-	return ""
-}
-
-// settled says whether a quorum of legs has answered and the outstanding searches cannot change which memories are returned.
-func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
-	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.fusion.Reserve > 0 || r.settings[0].least != nil {
-		return false
-	}
-	waiting := map[string]bool{}
-	lacking := make([]fusion.List, len(outstanding))
-	for i, at := range outstanding {
-		o := &outcomes[at]
-		if o.required {
-			return false
-		}
-		waiting[o.name] = true
-		lacking[i] = fusion.List{Namespace: o.namespace, Weight: o.weight, Trust: o.trust} // as for a coverage of 1
-	}
-	answered := map[string]bool{}
-	for i := range outcomes {
-		if o := &outcomes[i]; o.answered() && !waiting[o.name] {
-			answered[o.name] = true
-		}
-	}
-	return len(answered) >= r.settings[0].quorum && fusion.Settled(lists(outcomes), lacking, r.fusion)
-}
+// errUnneeded ends the outstanding searches of a recall that has to fail.
+var errUnneeded = errors.New("not waited for: the call fails without it")
 
 // maxSeeds is the most memories of a namespace that a leg of the second wave starts from.
 const maxSeeds = 100

@@ -1,24 +1,21 @@
 // Package gateway answers Recall. It imports no database driver and knows no leg by name: each is an entry of its
-// configuration. Between calls it keeps the health and latency of its dependencies and, if configured, recent answers.
+// configuration. Between calls it keeps the health and latency of its dependencies.
 //
 // The general process for a recall is:
 //
 //  1. newRecall resolves the settings: the configuration, the policies of the namespace, the request. It divides the time
 //     among the stages (package budget).
-//  2. With a cache, lookUp returns the answer of an earlier recall if no namespace has changed since.
-//  3. fanOut searches every leg in every namespace: the legs of the first wave in parallel, then those of the second, which
+//  2. fanOut searches every leg in every namespace: the legs of the first wave in parallel, then those of the second, which
 //     start from the first wave's hits. Each search passes its leg's concurrency limit and circuit breaker (call).
-//  4. checkAnswered fails the recall if no leg answered, or a required one did not. Any other failure makes it degraded.
-//  5. With the convex combination, complete asks the legs for the scores of each other's hits. Package fusion merges.
-//  6. winners fetches the contents of the best memories and leaves out duplicates; rerank may change their order.
-//  7. The answer reports what every leg did. It is cached if nothing is missing.
+//  3. checkAnswered fails the recall if no leg answered, or a required one did not. Any other failure makes it degraded.
+//  4. With the convex combination, complete asks the legs for the scores of each other's hits. Package fusion merges.
+//  5. winners fetches the contents of the best memories and leaves out duplicates; rerank may change their order.
+//  6. The answer reports what every leg did.
 package gateway
 
 import (
 	"errors"
 	"log/slog"
-
-	"github.com/maypok86/otter/v2"
 
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -35,7 +32,6 @@ type Gateway struct {
 	memory   memoryClient
 	reranker *dependency
 	load     resilience.Load
-	cache    *otter.Cache[string, cachedAnswer]
 	workers  *workers.Pool
 	tel      *telemetry.Service
 	log      *slog.Logger
@@ -50,9 +46,9 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	if len(legs) != len(config.Legs) {
 		return nil, errors.New("gateway: each leg needs a client")
 	}
-	g := &Gateway{config: config, cache: newCache(config.Cache), workers: workers.NewPool(), tel: tel, log: log}
+	g := &Gateway{config: config, workers: workers.NewPool(), tel: tel, log: log}
 	var err error
-	if g.metrics, err = newMetrics(tel.MeterProvider.Meter(telemetry.ScopeName), g.cache.WeightedSize); err != nil {
+	if g.metrics, err = newMetrics(tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
 		return nil, err
 	}
 	for i, leg := range config.Legs {

@@ -13,12 +13,11 @@ import (
 // metrics are the gateway's instruments.
 type metrics struct {
 	recallTime, legTime, legShare, contentsTime, rerankTime metric.Float64Histogram
-	recalls, lookups, missed                                metric.Int64Counter
+	recalls, missed                                         metric.Int64Counter
 	open                                                    metric.Int64UpDownCounter // circuit breakers
 }
 
-// newMetrics creates the instruments. cached returns the size of the cached answers in bytes.
-func newMetrics(meter metric.Meter, cached func() uint64) (metrics, error) {
+func newMetrics(meter metric.Meter) (metrics, error) {
 	var errs []error
 	histogram := func(name, unit, description string, bounds ...float64) metric.Float64Histogram {
 		h, err := meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
@@ -41,18 +40,11 @@ func newMetrics(meter metric.Meter, cached func() uint64) (metrics, error) {
 		contentsTime: seconds("triskele.contents.duration", "Duration of fetching the contents of hits, by state."),
 		rerankTime:   seconds("triskele.rerank.duration", "Duration of reranking, by state."),
 		recalls:      counter("triskele.recalls", "Recalls by outcome: ok, degraded, failed."),
-		lookups: counter("triskele.cache.lookups",
-			"Lookups of cached answers by result: hit, miss, bypassed, or unknown if the revision could not be read."),
-		missed: counter("triskele.deadline.misses", "Searches that did not end within their budget, or were not started for lack of time, by leg."),
+		missed:       counter("triskele.deadline.misses", "Searches that did not end within their budget, or were not started for lack of time, by leg."),
 	}
 	var err error
 	m.open, err = meter.Int64UpDownCounter("triskele.breaker.open", metric.WithDescription("Legs whose circuit breaker is open, by leg."))
 	errs = append(errs, err)
-	_, err = meter.Int64ObservableGauge("triskele.cache.bytes", metric.WithUnit("By"), metric.WithDescription("Memory that cached answers take."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(cached()))
-			return nil
-		}))
 	return m, errors.Join(append(errs, err)...)
 }
 
@@ -61,9 +53,6 @@ func (m metrics) begin(legs []Leg) {
 	ctx := context.Background()
 	for _, outcome := range []string{"ok", "degraded", "failed"} {
 		m.recalls.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
-	}
-	for _, result := range []string{"hit", "miss"} {
-		m.lookups.Add(ctx, 0, metric.WithAttributes(attribute.String("result", result)))
 	}
 	for _, leg := range legs {
 		name := metric.WithAttributes(attribute.String("leg", leg.Name))

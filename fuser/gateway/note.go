@@ -46,7 +46,6 @@ func (g *Gateway) noteRecall(note *recent.Recall, id string, resp *triskelev1.Re
 		note.Failed = status.Code(err).String()
 	} else {
 		note.Budget, note.Hits, note.Degraded = resp.GetBudget().AsDuration(), len(resp.GetHits()), resp.GetDegradedReason()
-		note.Remembered = resp.GetAge() != nil
 	}
 	g.config.Recent.Add(note)
 }

@@ -32,7 +32,6 @@ type recall struct {
 	times    times
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
-	lookedUp time.Duration       // from start until the cache lookup ended
 	pressure resilience.Pressure // at the start of the searches
 	note     *recent.Recall      // for the list of recent recalls; nil if there is none
 }
@@ -115,10 +114,6 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	r.note = note
 	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
-	resp, slot := g.lookUp(ctx, r)
-	if resp != nil {
-		return resp, nil
-	}
 	defer g.load.Begin()()
 	r.pressure = g.load.Pressure()
 
@@ -144,10 +139,9 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	if err := g.checkNamespaces(ctx, r, outcomes); err != nil {
 		return nil, err
 	}
-	resp = g.respond(ctx, r, outcomes, result)
+	resp := g.respond(ctx, r, outcomes, result)
 	resp.MinScoreIgnored, resp.NothingRelevant = minScoreIgnored, len(resp.GetHits()) == 0 && len(leftOut) > 0
 	g.addLeftOut(ctx, r, resp, outcomes, leftOut)
-	g.store(r, slot, resp)
 	return resp, nil
 }
 

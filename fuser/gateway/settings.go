@@ -24,7 +24,6 @@ type settings struct {
 	alpha      *float64
 	complete   bool                // ask for missing scores if the method uses them
 	bonus      float64             // for an exact match
-	quorum     int                 // legs that suffice if the others cannot change the hits; 0 waits for all
 	recency    *triskelev1.Recency // nil for none
 	boost      *triskelev1.EntityBoost
 	times      *triskelev1.TimePreference
@@ -63,7 +62,6 @@ type overrides interface {
 	GetRequiredLegs() []string
 	GetOnError() triskelev1.MissPolicy
 	GetOnTimeout() triskelev1.MissPolicy
-	GetQuorum() int32
 	GetRecency() *triskelev1.Recency
 	GetEntityBoost() *triskelev1.EntityBoost
 	GetMinScore() *triskelev1.MinScore
@@ -122,7 +120,6 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 		override(&s.complete, f.CompleteScores)
 		override(&s.bonus, f.ExactBonus)
 	}
-	s.quorum = cmp.Or(int(o.GetQuorum()), s.quorum)
 	s.recency = cmp.Or(o.GetRecency(), s.recency)
 	s.boost = cmp.Or(o.GetEntityBoost(), s.boost)
 	s.times = cmp.Or(o.GetTimePreference(), s.times)

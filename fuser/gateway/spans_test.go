@@ -58,13 +58,6 @@ func TestSpans(t *testing.T) {
 				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 4ms); the graph leg was skipped (its share of the budget would be 0s, but it needs 2ms).",
 			},
 		},
-		"one makes no difference": {
-			edit: light, legs: []leg{finds(bm25, "a", "b"), finds(cosine, "a", "b"), after(50*ms, hops, "x")},
-			req: func(r *triskelev1.RecallRequest) { r.Quorum, r.Limit = 2, &limit },
-			spans: []string{
-				"retrieval dense OK 2", "retrieval graph SKIPPED 0 not waited for: it cannot change which memories are returned", "retrieval lexical OK 2", "search_memory 1 2",
-			},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

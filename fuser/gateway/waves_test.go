@@ -104,69 +104,6 @@ func TestTooLittleTimeForALeg(t *testing.T) {
 	}
 }
 
-func TestQuorum(t *testing.T) {
-	two := func(limit int32) func(*triskelev1.RecallRequest) {
-		return func(r *triskelev1.RecallRequest) { r.Quorum, r.Limit = 2, &limit }
-	}
-	lexical, dense := after(5*ms, bm25, "a", "b", "x"), after(10*ms, cosine, "a", "b", "y")
-	for name, x := range map[string]struct {
-		graph  leg
-		edit   func(*triskelev1.RecallRequest)
-		takes  time.Duration
-		states string
-		err    codes.Code
-	}{
-		// a and b have both legs, about 2/61; the graph's 0.35/61 lifts neither x nor a stranger above b.
-		"graph cannot matter":  {graph: after(50*ms, hops, "x"), edit: two(2), takes: 10 * ms, states: "OK OK SKIPPED"},
-		"nor when it hangs":    {graph: after(time.Hour, hops), edit: two(2), takes: 10 * ms, states: "OK OK SKIPPED"},
-		"the third may change": {graph: after(50*ms, hops, "x"), edit: two(3), takes: 50 * ms, states: "OK OK OK"},
-		"too few to fill":      {graph: after(50*ms, hops, "z"), edit: two(10), takes: 50 * ms, states: "OK OK OK"},
-		"no quorum":            {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { r.Limit = new(int32(2)) }, takes: 50 * ms, states: "OK OK OK"},
-		"all of them":          {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { two(2)(r); r.Quorum = 3 }, takes: 50 * ms, states: "OK OK OK"},
-		"by time":              {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { two(2)(r); r.SortBy = triskelev1.SortBy_SORT_BY_RECENCY }, takes: 50 * ms, states: "OK OK OK"},
-		"least score": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
-			two(2)(r)
-			r.MinScore = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_RRF, Value: .001}
-		}, takes: 50 * ms, states: "OK OK OK"},
-		"required": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { two(2)(r); r.RequiredLegs = []string{"graph"} }, takes: 50 * ms, states: "OK OK OK"},
-		"quota": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
-			two(2)(r)
-			r.Legs = map[string]*triskelev1.LegOptions{"graph": {Quota: new(int32(1))}}
-		}, takes: 50 * ms, states: "OK OK OK"},
-		"trusted": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
-			two(2)(r)
-			r.Legs = map[string]*triskelev1.LegOptions{"graph": {Trust: new(8.)}}
-		}, takes: 50 * ms, states: "OK OK OK"},
-		"heavy": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
-			two(2)(r)
-			r.Legs = map[string]*triskelev1.LegOptions{"graph": {Weight: new(3.)}}
-		}, takes: 50 * ms, states: "OK OK OK"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := configured(t, light, memories{}, lexical, dense, x.graph)
-				start := time.Now()
-				resp, err := g.Recall(t.Context(), request(x.edit))
-				if took := time.Since(start); err != nil || took != x.takes || states(resp) != x.states || resp.GetDegraded() {
-					t.Errorf("took %v: %v, %v", took, resp, err)
-				}
-				synctest.Wait() // nobody is left behind
-			})
-		})
-	}
-	t.Run("second wave", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			g := configured(t, secondWave, memories{}, lexical, dense, leg{search: func(context.Context, *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
-				t.Error("asked, although it cannot matter")
-				return nil, status.Error(codes.Internal, "")
-			}})
-			if resp, err := g.Recall(t.Context(), request(two(2))); err != nil || states(resp) != "OK OK SKIPPED" || resp.GetDegraded() {
-				t.Errorf("%v, %v", resp, err)
-			}
-		})
-	})
-}
-
 func TestMissPolicies(t *testing.T) {
 	fail := triskelev1.MissPolicy_MISS_POLICY_FAIL
 	onError := func(r *triskelev1.RecallRequest) { r.OnError = fail }

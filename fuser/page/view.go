@@ -112,17 +112,16 @@ func liveView(all []recent.Live) []Live {
 
 // Recall is a recent recall, as GET /api/recalls returns it. Times are in milliseconds.
 type Recall struct {
-	ID         uint64    `json:"id"`
-	TraceID    string    `json:"trace_id"`
-	Start      time.Time `json:"start"`
-	Took       float64   `json:"took"`
-	Budget     float64   `json:"budget"`
-	Hits       int       `json:"hits"`
-	Degraded   string    `json:"degraded"`
-	Failed     string    `json:"failed"`
-	Remembered bool      `json:"remembered"`
-	Recorded   bool      `json:"recorded"` // with spans, not only an outline
-	Legs       []Leg     `json:"legs"`
+	ID       uint64    `json:"id"`
+	TraceID  string    `json:"trace_id"`
+	Start    time.Time `json:"start"`
+	Took     float64   `json:"took"`
+	Budget   float64   `json:"budget"`
+	Hits     int       `json:"hits"`
+	Degraded string    `json:"degraded"`
+	Failed   string    `json:"failed"`
+	Recorded bool      `json:"recorded"` // with spans, not only an outline
+	Legs     []Leg     `json:"legs"`
 }
 
 // Leg is a leg's part in a recall.
@@ -139,7 +138,7 @@ type Leg struct {
 func viewOf(r *recent.Recall) Recall {
 	view := Recall{
 		ID: r.ID, TraceID: r.TraceID, Start: r.Start.UTC(), Took: ms(r.Took), Budget: ms(r.Budget), Hits: r.Hits, Degraded: r.Degraded,
-		Failed: r.Failed, Remembered: r.Remembered, Recorded: len(r.Spans) > 0, Legs: []Leg{},
+		Failed: r.Failed, Recorded: len(r.Spans) > 0, Legs: []Leg{},
 	}
 	for _, l := range r.Legs {
 		view.Legs = append(view.Legs, Leg{l.Name, stateName(l.State), l.Reason, ms(l.Spent), ms(l.Budget), ms(l.Queued), l.Hits})

@@ -57,10 +57,10 @@ func (c *contents) Get(ctx context.Context, namespace string, ids []uuid.UUID) (
 		switch {
 		case err != nil:
 			return c.Store.Get(ctx, namespace, ids)
-		case records != nil && n.Revision.Token == last.revision:
+		case records != nil && n.Revision == last.revision:
 			return records, nil
 		}
-		last.revision = n.Revision.Token
+		last.revision = n.Revision
 	}
 	behind := false
 	records, err := c.Store.Get(context.WithValue(ctx, behindKey{}, &behind), namespace, ids)

@@ -25,15 +25,8 @@ var ErrNamespaceTaken = errors.New("namespace exists already")
 type Namespace struct {
 	Name      string
 	CreatedAt time.Time
-	Revision  Revision // empty in a list
-}
-
-// Revision is the state of a namespace's memories. Equal tokens mean equal memories, except for expiry; tokens have
-// no order.
-type Revision struct {
-	Token string
-	// Indexed says that no derived index has pending tasks; dead ones do not count.
-	Indexed bool
+	// Revision is the state of its memories. Equal ones mean equal memories, except for expiry; they have no order. It is empty in a list.
+	Revision string
 }
 
 // Statistics counts a namespace's memories. A memory both superseded and expired counts as superseded.
@@ -90,7 +83,7 @@ func (s *Server) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceR
 		return nil, namespaceError(req.GetNamespace(), err)
 	}
 	resp := &triskelev1.GetNamespaceResponse{
-		Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt), Revision: n.Revision.Token, Indexed: n.Revision.Indexed,
+		Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt), Revision: n.Revision,
 	}
 	if !req.GetStatistics() {
 		return resp, nil

@@ -14,16 +14,15 @@ import (
 func (s *Database) Namespace(ctx context.Context, name string) (Namespace, error) {
 	n := Namespace{Name: name}
 	var changes int64
-	found, err := s.in(name).Call(ctx, `SELECT * FROM memory.revision($1)`, `
-		SELECT created_at, changes, NOT EXISTS (SELECT 1 FROM index_queue WHERE namespace = $1 AND NOT dead) FROM namespaces WHERE name = $1`,
-		[]any{name}, &n.CreatedAt, &changes, &n.Revision.Indexed)
+	found, err := s.in(name).Call(ctx, `SELECT created_at, changes FROM memory.revision($1)`, `SELECT created_at, changes FROM namespaces WHERE name = $1`,
+		[]any{name}, &n.CreatedAt, &changes)
 	switch {
 	case err != nil:
 		return Namespace{}, err
 	case !found:
 		return Namespace{}, ErrNotFound
 	}
-	n.Revision.Token = revisionToken(n.CreatedAt, strconv.FormatInt(changes, 10))
+	n.Revision = revisionToken(n.CreatedAt, strconv.FormatInt(changes, 10))
 	return n, nil
 }
 

@@ -8,12 +8,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
-func revisionOf(t *testing.T, f *storetest.Fixture, namespace string) memory.Revision {
+func revisionOf(t *testing.T, f *storetest.Fixture, namespace string) string {
 	t.Helper()
 	n, err := f.Memory.Namespace(t.Context(), namespace)
 	if err != nil {
@@ -30,30 +29,29 @@ func TestRevisionChangesWithEachWrite(t *testing.T) {
 		first, second := storetest.Record("n", "The crane is serviced.", nil), storetest.Record("n", "The crane is painted.", nil)
 		f.Insert(t, first, storetest.Record("other", "The crane is sold.", nil))
 		other := revisionOf(t, f, "other")
-		seen := map[string]string{revisionOf(t, f, "n").Token: "the first"}
+		seen := map[string]string{revisionOf(t, f, "n"): "the first"}
 		for _, write := range []struct {
-			name    string
-			indexed bool // there is nothing for an index to do
-			call    func() error
+			name string
+			call func() error
 		}{
-			{"insert", false, func() error { f.Insert(t, second); return nil }},
-			{"a sensitive one", true, func() error {
+			{"insert", func() error { f.Insert(t, second); return nil }},
+			{"a sensitive one", func() error {
 				f.Insert(t, storetest.Record("n", "The crane has a key.", func(r *record.Record) { r.Sensitive = true }))
 				return nil
 			}},
-			{"update", false, func() error {
+			{"update", func() error {
 				_, err := f.Memory.Update(t.Context(), "n", first.ID, 0, func(r *record.Record) error { r.Importance = .9; return nil })
 				return err
 			}},
-			{"forget", true, func() error { _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{second.ID}); return err }},
-			{"rename", true, func() error {
+			{"forget", func() error { _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{second.ID}); return err }},
+			{"rename", func() error {
 				_, err := f.Memory.RenameNamespace(t.Context(), "n", "m")
 				if err == nil {
 					_, err = f.Memory.RenameNamespace(t.Context(), "m", "n")
 				}
 				return err
 			}},
-			{"delete and make anew", false, func() error {
+			{"delete and make anew", func() error {
 				if _, err := f.Memory.DeleteNamespace(t.Context(), "n"); err != nil {
 					return err
 				}
@@ -65,20 +63,17 @@ func TestRevisionChangesWithEachWrite(t *testing.T) {
 				t.Fatalf("%s: %v", write.name, err)
 			}
 			revision := revisionOf(t, f, "n")
-			if before, again := seen[revision.Token]; again {
+			if before, again := seen[revision]; again {
 				t.Errorf("%s left the revision of %s", write.name, before)
 			}
-			seen[revision.Token] = write.name
-			if revision.Indexed != write.indexed {
-				t.Errorf("%s: indexed %v", write.name, revision.Indexed)
-			}
+			seen[revision] = write.name
 			l.drain(t, f)
-			if indexed := revisionOf(t, f, "n"); indexed != (memory.Revision{Token: revision.Token, Indexed: true}) {
-				t.Errorf("%s: indexing made %+v of %+v", write.name, indexed, revision)
+			if indexed := revisionOf(t, f, "n"); indexed != revision {
+				t.Errorf("%s: indexing made %s of %s", write.name, indexed, revision)
 			}
 		}
-		if now := revisionOf(t, f, "other"); now.Token != other.Token {
-			t.Errorf("another namespace's went from %s to %s", other.Token, now.Token)
+		if now := revisionOf(t, f, "other"); now != other {
+			t.Errorf("another namespace's went from %s to %s", other, now)
 		}
 		// What came to nothing changes nothing.
 		before := revisionOf(t, f, "n")
@@ -89,8 +84,8 @@ func TestRevisionChangesWithEachWrite(t *testing.T) {
 		if _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{uuid.New()}); err != nil {
 			t.Fatal(err)
 		}
-		if after := revisionOf(t, f, "n"); after.Token != before.Token {
-			t.Errorf("nothing changed, and %s became %s", before.Token, after.Token)
+		if after := revisionOf(t, f, "n"); after != before {
+			t.Errorf("nothing changed, and %s became %s", before, after)
 		}
 	})
 }
@@ -131,12 +126,12 @@ func TestRevisionUnderWriters(t *testing.T) {
 					for _, r := range dump(t, f, "n") {
 						state += r.ID.String() + " "
 					}
-					if revisionOf(t, f, "n").Token == before.Token {
+					if revisionOf(t, f, "n") == before {
 						mu.Lock()
-						if known, ok := states[before.Token]; ok && known != state {
-							t.Errorf("revision %s stands for two states", before.Token)
+						if known, ok := states[before]; ok && known != state {
+							t.Errorf("revision %s stands for two states", before)
 						}
-						states[before.Token] = state
+						states[before] = state
 						pairs++
 						mu.Unlock()
 					}

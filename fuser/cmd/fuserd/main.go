@@ -36,7 +36,6 @@ type flags struct {
 	DefaultBudget time.Duration        `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET" group:"Recall:"`
 	MaxBudget     time.Duration        `help:"Maximum budget of a recall." default:"10s" env:"TRISKELE_MAX_BUDGET" group:"Recall:"`
 	Reranker      rerank.Flags         `embed:"" group:"Reranker:"`
-	Cache         gateway.CacheConfig  `embed:"" group:"Recall:"`
 	Trace         gateway.TraceConfig  `embed:"" group:"Observability:"`
 }
 
@@ -119,7 +118,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 // config returns the gateway's configuration.
 func (f *flags) config() (config gateway.Config, err error) {
 	config = gateway.DefaultConfig()
-	config.Fusion, config.Cache, config.Trace = f.Fusion, f.Cache, f.Trace
+	config.Fusion, config.Trace = f.Fusion, f.Trace
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
 	if config.Memory, err = gateway.ParseMemory(f.Memory); err != nil {
 		return config, err

@@ -299,7 +299,7 @@ function showRecall(recall) {
     el("span", {}, `${ms(recall.took)} of ${ms(recall.budget)}`),
     el("span", { class: "why" }, ...(recall.failed
       ? [stateOf("FAILED"), " " + recall.failed]
-      : recall.degraded ? [recall.degraded] : [el("span", { class: "dim" }, `${recall.hits} ${recall.hits === 1 ? "hit" : "hits"}${recall.remembered ? ", remembered" : ""}`)])));
+      : recall.degraded ? [recall.degraded] : [el("span", { class: "dim" }, `${recall.hits} ${recall.hits === 1 ? "hit" : "hits"}`)])));
   const row = el("div", { class: "recall" }, button);
   button.addEventListener("click", async () => {
     const open = row.querySelector(".open");

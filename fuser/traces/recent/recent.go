@@ -31,7 +31,6 @@ type Recall struct {
 	Hits         int
 	Degraded     string // why, in a sentence; "" if it is not
 	Failed       string // gRPC code; "" if it was answered
-	Remembered   bool   // a cached answer
 	Legs         []Leg
 	Stages       []Stage
 	// Spans are the trace's spans of this process, nil if it was not sampled.
@@ -46,7 +45,7 @@ type Leg struct {
 	Start                 time.Duration // after the recall
 	Budget, Spent, Queued time.Duration
 	Hits                  int
-	Unneeded              bool // not waited for: it could no longer matter
+	Unneeded              bool // not waited for: the recall had to fail
 }
 
 // Stage is another part of a recall.

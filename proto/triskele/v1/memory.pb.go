@@ -1663,9 +1663,7 @@ type GetNamespaceResponse struct {
 	Statistics *NamespaceStatistics `protobuf:"bytes,4,opt,name=statistics,proto3" json:"statistics,omitempty"`
 	// Another one after each change of the namespace's memories; while it stays the same, so do they, but for those that
 	// expire. It is opaque and has no order.
-	Revision string `protobuf:"bytes,40,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Whether the indexes had caught up with that revision, as far as they have not given up.
-	Indexed       bool `protobuf:"varint,41,opt,name=indexed,proto3" json:"indexed,omitempty"`
+	Revision      string `protobuf:"bytes,40,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1733,13 +1731,6 @@ func (x *GetNamespaceResponse) GetRevision() string {
 		return x.Revision
 	}
 	return ""
-}
-
-func (x *GetNamespaceResponse) GetIndexed() bool {
-	if x != nil {
-		return x.Indexed
-	}
-	return false
 }
 
 // NamespaceStatistics counts the memories of a namespace by state. A memory that is superseded and expired counts as
@@ -2751,7 +2742,7 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12\x1e\n" +
 	"\n" +
 	"statistics\x18\x02 \x01(\bR\n" +
-	"statistics\"\x83\x02\n" +
+	"statistics\"\xf8\x01\n" +
 	"\x14GetNamespaceResponse\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x129\n" +
 	"\n" +
@@ -2760,8 +2751,7 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\n" +
 	"statistics\x18\x04 \x01(\v2 .triskele.v1.NamespaceStatisticsR\n" +
 	"statistics\x12\x1a\n" +
-	"\brevision\x18( \x01(\tR\brevision\x12\x18\n" +
-	"\aindexed\x18) \x01(\bR\aindexed\"\xc8\x01\n" +
+	"\brevision\x18( \x01(\tR\brevisionJ\x04\b)\x10*R\aindexed\"\xc8\x01\n" +
 	"\x13NamespaceStatistics\x12\x12\n" +
 	"\x04live\x18\x01 \x01(\x03R\x04live\x12\x1e\n" +
 	"\n" +

@@ -797,7 +797,6 @@ type RecallPolicy struct {
 	RequiredLegs   []string               `protobuf:"bytes,3,rep,name=required_legs,json=requiredLegs,proto3" json:"required_legs,omitempty"`
 	OnError        MissPolicy             `protobuf:"varint,4,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
 	OnTimeout      MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
-	Quorum         int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	Recency        *Recency               `protobuf:"bytes,7,opt,name=recency,proto3" json:"recency,omitempty"`
 	EntityBoost    *EntityBoost           `protobuf:"bytes,20,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
 	Rerank         *Rerank                `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
@@ -871,13 +870,6 @@ func (x *RecallPolicy) GetOnTimeout() MissPolicy {
 		return x.OnTimeout
 	}
 	return MissPolicy_MISS_POLICY_UNSPECIFIED
-}
-
-func (x *RecallPolicy) GetQuorum() int32 {
-	if x != nil {
-		return x.Quorum
-	}
-	return 0
 }
 
 func (x *RecallPolicy) GetRecency() *Recency {
@@ -957,11 +949,6 @@ type RecallRequest struct {
 	// When a leg fails, cannot be reached or is kept out of trouble; and when it is late or has too little time.
 	OnError   MissPolicy `protobuf:"varint,24,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
 	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
-	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
-	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-	// Has no effect with the calibrated fusion, which is the default, a quota, min_score, exact_bonus, completed scores, reranking,
-	// diversity, a time in the query, or an order by recency.
-	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Off unless given here or by a policy.
 	Recency *Recency `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
 	// Off unless given here or by a policy.
@@ -974,8 +961,6 @@ type RecallRequest struct {
 	Rerank *Rerank `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
 	// Off unless given here or by a policy.
 	Diversity *Diversity `protobuf:"bytes,41,opt,name=diversity,proto3" json:"diversity,omitempty"`
-	// Search anew, even if the gateway remembers the answer.
-	Fresh bool `protobuf:"varint,42,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	// Id of the memory whose text the query is, if it is one's. From the moment when that memory turns sensitive or is
 	// gone, the query is sent to no model's server. It is never reranked.
 	TextOf string `protobuf:"bytes,43,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
@@ -1136,13 +1121,6 @@ func (x *RecallRequest) GetOnTimeout() MissPolicy {
 	return MissPolicy_MISS_POLICY_UNSPECIFIED
 }
 
-func (x *RecallRequest) GetQuorum() int32 {
-	if x != nil {
-		return x.Quorum
-	}
-	return 0
-}
-
 func (x *RecallRequest) GetRecency() *Recency {
 	if x != nil {
 		return x.Recency
@@ -1183,13 +1161,6 @@ func (x *RecallRequest) GetDiversity() *Diversity {
 		return x.Diversity
 	}
 	return nil
-}
-
-func (x *RecallRequest) GetFresh() bool {
-	if x != nil {
-		return x.Fresh
-	}
-	return false
 }
 
 func (x *RecallRequest) GetTextOf() string {
@@ -2140,9 +2111,6 @@ type RecallResponse struct {
 	LeftOut []*Hit `protobuf:"bytes,22,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// Unset when it was not asked for.
 	Rerank *RerankReport `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
-	// How long ago this answer was made, if the gateway remembered it. Everything but budget, spent, trace_id and spans is
-	// as it was then.
-	Age *durationpb.Duration `protobuf:"bytes,41,opt,name=age,proto3" json:"age,omitempty"`
 	// Unset when none were fetched.
 	Contents      *ContentsReport `protobuf:"bytes,42,opt,name=contents,proto3" json:"contents,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2273,13 +2241,6 @@ func (x *RecallResponse) GetLeftOut() []*Hit {
 func (x *RecallResponse) GetRerank() *RerankReport {
 	if x != nil {
 		return x.Rerank
-	}
-	return nil
-}
-
-func (x *RecallResponse) GetAge() *durationpb.Duration {
-	if x != nil {
-		return x.Age
 	}
 	return nil
 }
@@ -2503,15 +2464,14 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\bMinScore\x129\n" +
 	"\x05scale\x18\x01 \x01(\x0e2\x17.triskele.v1.ScoreScaleB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05scale\x12\x1d\n" +
-	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xec\x05\n" +
+	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xd7\x05\n" +
 	"\fRecallPolicy\x12+\n" +
 	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
 	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
 	"\rrequired_legs\x18\x03 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\x10R\frequiredLegs\x12<\n" +
 	"\bon_error\x18\x04 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aonError\x12@\n" +
 	"\n" +
-	"on_timeout\x18\x05 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
-	"\x06quorum\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
+	"on_timeout\x18\x05 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12.\n" +
 	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x12;\n" +
 	"\fentity_boost\x18\x14 \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
@@ -2520,7 +2480,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x0ftime_preference\x182 \x01(\v2\x1b.triskele.v1.TimePreferenceR\x0etimePreference\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xc2\f\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01J\x04\b\x06\x10\aR\x06quorum\"\xa4\f\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -2545,15 +2505,13 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05as_of\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12<\n" +
 	"\bon_error\x18\x18 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aonError\x12@\n" +
 	"\n" +
-	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
-	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
+	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12.\n" +
 	"\arecency\x18\x1b \x01(\v2\x14.triskele.v1.RecencyR\arecency\x122\n" +
 	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x121\n" +
 	"\x0freturn_left_out\x18\x1e \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\rreturnLeftOut\x12;\n" +
 	"\fentity_boost\x18\x1d \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
-	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x12\x14\n" +
-	"\x05fresh\x18* \x01(\bR\x05fresh\x12$\n" +
+	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x12$\n" +
 	"\atext_of\x18+ \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\x12-\n" +
 	"\fsurroundings\x182 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\n" +
 	"(\x00R\fsurroundings\x12D\n" +
@@ -2562,7 +2520,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
 	"\x16recall.query_or_vector\x12(query or vector: one of them is required\x1a*this.query != '' || this.vector.size() > 0B\b\n" +
-	"\x06_limit\"\x8c\x02\n" +
+	"\x06_limitJ\x04\b\x1a\x10\x1bJ\x04\b*\x10+R\x06quorumR\x05fresh\"\x8c\x02\n" +
 	"\fContribution\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x1b\n" +
@@ -2654,7 +2612,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06hedged\x18\x18 \x01(\bR\x06hedged\x12\x1a\n" +
 	"\bcoverage\x18\x19 \x01(\x01R\bcoverage\x12+\n" +
 	"\x03age\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x12\n" +
-	"\x04away\x18\x1b \x01(\bR\x04away\"\xd3\x05\n" +
+	"\x04away\x18\x1b \x01(\bR\x04away\"\xb1\x05\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -2671,9 +2629,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x11min_score_ignored\x18\x14 \x01(\tR\x0fminScoreIgnored\x12)\n" +
 	"\x10nothing_relevant\x18\x15 \x01(\bR\x0fnothingRelevant\x12+\n" +
 	"\bleft_out\x18\x16 \x03(\v2\x10.triskele.v1.HitR\aleftOut\x121\n" +
-	"\x06rerank\x18( \x01(\v2\x19.triskele.v1.RerankReportR\x06rerank\x12+\n" +
-	"\x03age\x18) \x01(\v2\x19.google.protobuf.DurationR\x03age\x127\n" +
-	"\bcontents\x18* \x01(\v2\x1b.triskele.v1.ContentsReportR\bcontents\"|\n" +
+	"\x06rerank\x18( \x01(\v2\x19.triskele.v1.RerankReportR\x06rerank\x127\n" +
+	"\bcontents\x18* \x01(\v2\x1b.triskele.v1.ContentsReportR\bcontentsJ\x04\b)\x10*R\x03age\"|\n" +
 	"\"RecallServiceGetIndexStatusRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"u\n" +
 	"\x0eLegIndexStatus\x12\x10\n" +
@@ -2830,21 +2787,20 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	39, // 60: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
 	15, // 61: triskele.v1.RecallResponse.left_out:type_name -> triskele.v1.Hit
 	17, // 62: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
-	28, // 63: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
-	18, // 64: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
-	40, // 65: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	24, // 66: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 67: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 68: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	13, // 69: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	23, // 70: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	22, // 71: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	25, // 72: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	71, // [71:73] is the sub-list for method output_type
-	69, // [69:71] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	18, // 63: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
+	40, // 64: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	24, // 65: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 66: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 67: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	13, // 68: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	23, // 69: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	22, // 70: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	25, // 71: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	70, // [70:72] is the sub-list for method output_type
+	68, // [68:70] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }

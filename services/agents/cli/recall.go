@@ -31,7 +31,6 @@ type recallCmd struct {
 	Require      []string           `help:"Required legs: the call fails without their answers." placeholder:"LEG" group:"Legs and time:"`
 	OnError      string             `help:"What to do when a leg fails: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
 	OnTimeout    string             `help:"What to do when a leg is late: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
-	Quorum       int32              `help:"Answer as soon as this many legs have answered, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
 	Weight       map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
 	Quota        map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
 	Fusion       gateway.FusionName `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy or the gateway's method if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
@@ -40,7 +39,6 @@ type recallCmd struct {
 	Alpha        *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
 	Rerank       bool               `help:"Reorder the best memories with the gateway's reranker." group:"Ranking:"`
 	Diversity    float64            `help:"Leave out a memory whose text has at least this similarity to a better one's, 0 (off) to 1; about 0.8 finds near-duplicates." placeholder:"SIMILARITY" group:"Ranking:"`
-	Fresh        bool               `help:"Search again, even if the gateway has cached the answer." group:"Legs and time:"`
 	Surroundings int32              `help:"Also show up to N memories on each side of a found one in its thread, as context." placeholder:"N"`
 	IDsOnly      bool               `name:"ids-only" help:"Leave the contents out."`
 	Explain      bool               `help:"Say why each memory is where it is, and how its score was computed."`
@@ -86,8 +84,8 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		Namespaces: c.Namespace, Query: query, Limit: &limit, Filter: c.Filter.filter(now), AsOf: c.AsOf.Ago(now), Budget: durationpb.New(c.Budget),
 		SortBy:  triskelev1.SortBy(triskelev1.SortBy_value["SORT_BY_"+strings.ToUpper(c.Sort)]),
 		Fusion:  &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: c.Fusion.Method()},
-		OnError: missPolicy(c.OnError), OnTimeout: missPolicy(c.OnTimeout), Quorum: c.Quorum,
-		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, Surroundings: c.Surroundings, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
+		OnError: missPolicy(c.OnError), OnTimeout: missPolicy(c.OnTimeout),
+		AtLeast: c.AtLeast, RequiredLegs: c.Require, Surroundings: c.Surroundings, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
 	}
 	if !c.All && c.Sort != "recency" {

@@ -42,7 +42,6 @@ type upCmd struct {
 	Policies    []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
 	Reranker    rerank.Flags         `embed:"" group:"Reranker:"`
 	Fusion      gateway.FusionConfig `embed:"" group:"Recall:"`
-	Cache       gateway.CacheConfig  `embed:"" group:"Recall:"`
 	Trace       gateway.TraceConfig  `embed:"" group:"Observability:"`
 	Admin       admin.Flags          `embed:"" group:"Observability:"`
 	Keep        telemetry.Keep       `embed:"" group:"Observability:"`
@@ -91,7 +90,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	config := gateway.DefaultConfig()
-	config.Rerank, config.Cache, config.Fusion, config.Trace = reranker, c.Cache, c.Fusion, c.Trace
+	config.Rerank, config.Fusion, config.Trace = reranker, c.Fusion, c.Trace
 	if c.Admin.On() {
 		config.Recent = recent.New()
 	}

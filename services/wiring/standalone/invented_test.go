@@ -36,9 +36,6 @@ type clients struct {
 	dense  triskelev1.LegServiceClient
 }
 
-// answerBytes is the memory for answers.
-const answerBytes = 1 << 16
-
 // invented lists what callers can make up, by what the program may keep of it. That is bounded: enough of it are sent for what there
 // is room for, and as many more must leave nothing. Whoever adds a map with texts of requests as keys adds how to fill it.
 var invented = map[string]struct {
@@ -84,7 +81,7 @@ var invented = map[string]struct {
 		},
 	},
 	"filters": {
-		kept: "gateway: as many bytes of answers as configured", room: answerBytes / 256,
+		kept: "nothing",
 		ask: func(ctx context.Context, c clients, text string) {
 			_, _ = c.recall.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{"n"}, Query: "crane", Filter: &triskelev1.Filter{
 				TagsAny: []string{text}, Categories: []string{text}, Metadata: map[string]*structpb.Value{text: structpb.NewStringValue(text)},
@@ -129,7 +126,6 @@ func TestInventedTextsLeaveNothing(t *testing.T) {
 			}
 			config.Embedder, config.Gateway = embed.NewHashed(), gateway.DefaultConfig()
 			config.Gateway.Budget.Max = patience
-			config.Gateway.Cache = gateway.CacheConfig{Bytes: answerBytes, TTL: patience}
 			system, err := standalone.Start(context.Background(), config, process, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)

@@ -67,12 +67,12 @@ func start(t testing.TB, config standalone.Config, embedder embed.Embedder) (tri
 // patience is the budget of a recall that must not be cut short by a machine that has other work.
 const patience = time.Minute
 
-// startSystem starts all services with the default configuration of a gateway but for its cache, and patience.
+// startSystem starts all services with the default configuration of a gateway but for its legs, and patience.
 func startSystem(t testing.TB, config standalone.Config) (*standalone.System, error) {
 	t.Helper()
 	given := config.Gateway
 	config.Gateway = gateway.DefaultConfig()
-	config.Gateway.Cache, config.Gateway.Legs = given.Cache, given.Legs
+	config.Gateway.Legs = given.Legs
 	config.Gateway.Budget.Max = patience
 	process, err := telemetry.Start(context.Background())
 	if err != nil {

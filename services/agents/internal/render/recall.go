@@ -238,9 +238,6 @@ func summary(resp *triskelev1.RecallResponse, drawn int) string {
 		found += fmt.Sprintf(", %d of them shown,", drawn)
 	}
 	took := Duration(resp.GetSpent().AsDuration())
-	if resp.GetAge() != nil {
-		took += ", remembered for " + Duration(resp.GetAge().AsDuration())
-	}
 	return fmt.Sprintf("%s in %s: %s", found, took, strings.Join(legs, ", "))
 }
 

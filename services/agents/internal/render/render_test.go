@@ -107,7 +107,6 @@ func TestRecall(t *testing.T) {
 	reranked.Rerank = &triskelev1.RerankReport{
 		State: triskelev1.LegState_LEG_STATE_OK, Model: "tei", Reranked: 2, Budget: durationpb.New(135 * time.Millisecond), Spent: durationpb.New(41 * time.Millisecond),
 	}
-	reranked.Age = durationpb.New(3 * time.Second)
 	golden(t, "reranked.golden", render.Style{}.Recall(reranked, render.RecallOptions{Explain: true}))
 	timed := answer()
 	timed.Hits[0].MatchedTime = "May\x1b 2023"

@@ -294,20 +294,18 @@ class GetNamespaceRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., statistics: bool = ...) -> None: ...
 
 class GetNamespaceResponse(_message.Message):
-    __slots__ = ("namespace", "created_at", "memories", "statistics", "revision", "indexed")
+    __slots__ = ("namespace", "created_at", "memories", "statistics", "revision")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
-    INDEXED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     created_at: _timestamp_pb2.Timestamp
     memories: int
     statistics: NamespaceStatistics
     revision: str
-    indexed: bool
-    def __init__(self, namespace: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memories: _Optional[int] = ..., statistics: _Optional[_Union[NamespaceStatistics, _Mapping]] = ..., revision: _Optional[str] = ..., indexed: bool = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memories: _Optional[int] = ..., statistics: _Optional[_Union[NamespaceStatistics, _Mapping]] = ..., revision: _Optional[str] = ...) -> None: ...
 
 class NamespaceStatistics(_message.Message):
     __slots__ = ("live", "superseded", "expired", "sensitive", "bytes", "indexes")

@@ -145,7 +145,7 @@ class MinScore(_message.Message):
     def __init__(self, scale: _Optional[_Union[ScoreScale, str]] = ..., value: _Optional[float] = ...) -> None: ...
 
 class RecallPolicy(_message.Message):
-    __slots__ = ("fusion", "legs", "required_legs", "on_error", "on_timeout", "quorum", "recency", "entity_boost", "rerank", "diversity", "min_score", "time_preference")
+    __slots__ = ("fusion", "legs", "required_legs", "on_error", "on_timeout", "recency", "entity_boost", "rerank", "diversity", "min_score", "time_preference")
     class LegsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -158,7 +158,6 @@ class RecallPolicy(_message.Message):
     REQUIRED_LEGS_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
     ON_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
-    QUORUM_FIELD_NUMBER: _ClassVar[int]
     RECENCY_FIELD_NUMBER: _ClassVar[int]
     ENTITY_BOOST_FIELD_NUMBER: _ClassVar[int]
     RERANK_FIELD_NUMBER: _ClassVar[int]
@@ -170,17 +169,16 @@ class RecallPolicy(_message.Message):
     required_legs: _containers.RepeatedScalarFieldContainer[str]
     on_error: MissPolicy
     on_timeout: MissPolicy
-    quorum: int
     recency: Recency
     entity_boost: EntityBoost
     rerank: Rerank
     diversity: Diversity
     min_score: MinScore
     time_preference: TimePreference
-    def __init__(self, fusion: _Optional[_Union[Fusion, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., time_preference: _Optional[_Union[TimePreference, _Mapping]] = ...) -> None: ...
+    def __init__(self, fusion: _Optional[_Union[Fusion, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., time_preference: _Optional[_Union[TimePreference, _Mapping]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("namespaces", "query", "vector", "limit", "sort_by", "filter", "budget", "legs", "required_legs", "fusion", "ids_only", "explain", "return_spans", "at_least", "as_of", "on_error", "on_timeout", "quorum", "recency", "min_score", "return_left_out", "entity_boost", "rerank", "diversity", "fresh", "text_of", "surroundings", "time_preference")
+    __slots__ = ("namespaces", "query", "vector", "limit", "sort_by", "filter", "budget", "legs", "required_legs", "fusion", "ids_only", "explain", "return_spans", "at_least", "as_of", "on_error", "on_timeout", "recency", "min_score", "return_left_out", "entity_boost", "rerank", "diversity", "text_of", "surroundings", "time_preference")
     class LegsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -205,14 +203,12 @@ class RecallRequest(_message.Message):
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
     ON_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
-    QUORUM_FIELD_NUMBER: _ClassVar[int]
     RECENCY_FIELD_NUMBER: _ClassVar[int]
     MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
     RETURN_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     ENTITY_BOOST_FIELD_NUMBER: _ClassVar[int]
     RERANK_FIELD_NUMBER: _ClassVar[int]
     DIVERSITY_FIELD_NUMBER: _ClassVar[int]
-    FRESH_FIELD_NUMBER: _ClassVar[int]
     TEXT_OF_FIELD_NUMBER: _ClassVar[int]
     SURROUNDINGS_FIELD_NUMBER: _ClassVar[int]
     TIME_PREFERENCE_FIELD_NUMBER: _ClassVar[int]
@@ -233,18 +229,16 @@ class RecallRequest(_message.Message):
     as_of: _timestamp_pb2.Timestamp
     on_error: MissPolicy
     on_timeout: MissPolicy
-    quorum: int
     recency: Recency
     min_score: MinScore
     return_left_out: int
     entity_boost: EntityBoost
     rerank: Rerank
     diversity: Diversity
-    fresh: bool
     text_of: str
     surroundings: int
     time_preference: TimePreference
-    def __init__(self, namespaces: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., vector: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., sort_by: _Optional[_Union[SortBy, str]] = ..., filter: _Optional[_Union[_memory_pb2.Filter, _Mapping]] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., ids_only: bool = ..., explain: bool = ..., return_spans: bool = ..., at_least: _Optional[_Iterable[str]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., return_left_out: _Optional[int] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., fresh: bool = ..., text_of: _Optional[str] = ..., surroundings: _Optional[int] = ..., time_preference: _Optional[_Union[TimePreference, _Mapping]] = ...) -> None: ...
+    def __init__(self, namespaces: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., vector: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., sort_by: _Optional[_Union[SortBy, str]] = ..., filter: _Optional[_Union[_memory_pb2.Filter, _Mapping]] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., ids_only: bool = ..., explain: bool = ..., return_spans: bool = ..., at_least: _Optional[_Iterable[str]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., return_left_out: _Optional[int] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., text_of: _Optional[str] = ..., surroundings: _Optional[int] = ..., time_preference: _Optional[_Union[TimePreference, _Mapping]] = ...) -> None: ...
 
 class Contribution(_message.Message):
     __slots__ = ("leg", "rank", "raw_score", "score_kind", "normalized_score", "weight", "value", "path")
@@ -419,7 +413,7 @@ class LegReport(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., namespace: _Optional[str] = ..., state: _Optional[_Union[_leg_pb2.LegState, str]] = ..., reason: _Optional[str] = ..., returned: _Optional[int] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., weight: _Optional[float] = ..., score_kind: _Optional[_Union[_leg_pb2.ScoreKind, str]] = ..., behind: _Optional[int] = ..., stale: bool = ..., normalization: _Optional[_Union[Normalization, _Mapping]] = ..., completion: _Optional[_Union[ScoreCompletion, _Mapping]] = ..., queued: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., hedged: bool = ..., coverage: _Optional[float] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., away: bool = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "legs", "degraded", "degraded_reason", "fusion", "score_scale", "trace_id", "budget", "spent", "spans", "min_score_ignored", "nothing_relevant", "left_out", "rerank", "age", "contents")
+    __slots__ = ("hits", "legs", "degraded", "degraded_reason", "fusion", "score_scale", "trace_id", "budget", "spent", "spans", "min_score_ignored", "nothing_relevant", "left_out", "rerank", "contents")
     HITS_FIELD_NUMBER: _ClassVar[int]
     LEGS_FIELD_NUMBER: _ClassVar[int]
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
@@ -434,7 +428,6 @@ class RecallResponse(_message.Message):
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     RERANK_FIELD_NUMBER: _ClassVar[int]
-    AGE_FIELD_NUMBER: _ClassVar[int]
     CONTENTS_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     legs: _containers.RepeatedCompositeFieldContainer[LegReport]
@@ -450,9 +443,8 @@ class RecallResponse(_message.Message):
     nothing_relevant: bool
     left_out: _containers.RepeatedCompositeFieldContainer[Hit]
     rerank: RerankReport
-    age: _duration_pb2.Duration
     contents: ContentsReport
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., legs: _Optional[_Iterable[_Union[LegReport, _Mapping]]] = ..., degraded: bool = ..., degraded_reason: _Optional[str] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., score_scale: _Optional[_Union[ScoreScale, str]] = ..., trace_id: _Optional[str] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spans: _Optional[_Iterable[_Union[_trace_pb2.Span, _Mapping]]] = ..., min_score_ignored: _Optional[str] = ..., nothing_relevant: bool = ..., left_out: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., rerank: _Optional[_Union[RerankReport, _Mapping]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., contents: _Optional[_Union[ContentsReport, _Mapping]] = ...) -> None: ...
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., legs: _Optional[_Iterable[_Union[LegReport, _Mapping]]] = ..., degraded: bool = ..., degraded_reason: _Optional[str] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., score_scale: _Optional[_Union[ScoreScale, str]] = ..., trace_id: _Optional[str] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spans: _Optional[_Iterable[_Union[_trace_pb2.Span, _Mapping]]] = ..., min_score_ignored: _Optional[str] = ..., nothing_relevant: bool = ..., left_out: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., rerank: _Optional[_Union[RerankReport, _Mapping]] = ..., contents: _Optional[_Union[ContentsReport, _Mapping]] = ...) -> None: ...
 
 class RecallServiceGetIndexStatusRequest(_message.Message):
     __slots__ = ("namespace",)
