@@ -8,6 +8,6 @@ import (
 )
 
 // SearchInSQL searches as if the image were too large.
-func (p *Postgres) SearchInSQL(ctx context.Context, q leg.Query) (leg.Result, error) {
-	return p.fallback(ctx, q, phrases(words(q.Text, maxQueryWords), maxNameWords), replica.ErrTooLarge)
+func (l *Leg) SearchInSQL(ctx context.Context, q leg.Query) (leg.Result, error) {
+	return l.fallback(ctx, q, phrases(words(q.Text, maxQueryWords), maxNameWords), replica.ErrTooLarge)
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"maps"
 	"slices"
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // ExtractionQueue holds the memories for the extraction model.
@@ -73,89 +74,78 @@ func factsOf(r record.Record, x Extraction) ([]statement, map[int64]Concept, err
 }
 
 // SetExtraction implements Extractions.
-func (s *searcher) SetExtraction(ctx context.Context, on bool) error {
-	set := dialects{"SELECT graph.set_extraction(false)", "DELETE FROM indexes WHERE name = '" + ExtractionQueue + "'"} // its tasks go by foreign key
-	if on {
-		set = dialects{"SELECT graph.set_extraction(true)", "INSERT INTO indexes (name, sensitive) VALUES ('" + ExtractionQueue + "', 0) ON CONFLICT DO NOTHING"}
-	}
-	return s.engine.update(ctx, func(t tables) error {
-		b := &batch{namespace: postgres.AllNamespaces}
-		b.exec(set)
-		return t.send(ctx, b)
+func (l *Leg) SetExtraction(ctx context.Context, on bool) error {
+	return l.update(ctx, func(t *tables) error {
+		statement := dialect(t.DB(), `SELECT graph.set_extraction(false)`, `DELETE FROM indexes WHERE name = '`+ExtractionQueue+`'`) // its tasks go by foreign key
+		if on {
+			statement = dialect(t.DB(), `SELECT graph.set_extraction(true)`, `INSERT INTO indexes (name, sensitive) VALUES ('`+ExtractionQueue+`', 0) ON CONFLICT DO NOTHING`)
+		}
+		_, err := t.In(postgres.AllNamespaces).Exec(ctx, statement)
+		return err
 	})
 }
 
 // Extraction implements Extractions.
-func (s *searcher) Extraction(ctx context.Context) (on bool, err error) {
-	err = ask(ctx, s.engine.searched(), postgres.AllNamespaces, dialects{
-		"SELECT graph.extraction()", "SELECT EXISTS (SELECT 1 FROM indexes WHERE name = '" + ExtractionQueue + "')",
-	}, []any{&on})
+func (l *Leg) Extraction(ctx context.Context) (on bool, err error) {
+	db := l.searched()
+	_, err = db.In(postgres.AllNamespaces).Get(ctx,
+		dialect(db, `SELECT graph.extraction()`, `SELECT EXISTS (SELECT 1 FROM indexes WHERE name = '`+ExtractionQueue+`')`), nil, &on)
 	return on, err
 }
 
 // EnqueueExtraction implements Extractions.
-func (s *searcher) EnqueueExtraction(ctx context.Context, namespace string) (n int64, err error) {
-	var more int64
-	err = s.engine.update(ctx, func(t tables) error {
-		n = 0
-		b := &batch{namespace: namespace}
-		b.query(dialects{"SELECT graph.enqueue_extraction($1)", `
+func (l *Leg) EnqueueExtraction(ctx context.Context, namespace string) (n int64, err error) {
+	err = l.update(ctx, func(t *tables) error {
+		if t.SQLite == nil {
+			_, err = t.In(namespace).Get(ctx, `SELECT graph.enqueue_extraction($1)`, []any{namespace}, &n)
+			return err
+		}
+		n, err = t.In(namespace).Exec(ctx, `
 			INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, enqueued_at, not_before, sequence, since)
-			SELECT m.namespace, m.id, '` + ExtractionQueue + `', 0, m.revision, CAST(unixepoch('subsec') * 1000000 AS INTEGER), 0, m.sequence, m.sequence FROM memories m
-			WHERE m.namespace = ?1 AND NOT m.sensitive AND m.superseded_by IS NULL
-				AND NOT EXISTS (SELECT 1 FROM graph_extractions x WHERE x.namespace = ?1 AND x.memory_id = m.id)
-			ON CONFLICT DO NOTHING RETURNING 1`}, []any{&more}, func() { n += more })
-		return t.send(ctx, b)
+			SELECT m.namespace, m.id, '`+ExtractionQueue+`', 0, m.revision, now(), 0, m.sequence, m.sequence FROM memories m
+			WHERE m.namespace = $1 AND NOT m.sensitive AND m.superseded_by IS NULL
+				AND NOT EXISTS (SELECT 1 FROM graph_extractions x WHERE x.namespace = $1 AND x.memory_id = m.id)
+			ON CONFLICT DO NOTHING`, namespace)
+		return err
 	})
 	return n, err
 }
 
 // Unread implements Extractions.
-func (s *searcher) Unread(ctx context.Context, namespace string, records []record.Record) (ids []uuid.UUID, err error) {
-	var given list
+func (l *Leg) Unread(ctx context.Context, namespace string, records []record.Record) ([]uuid.UUID, error) {
+	var given sqldb.Rows
 	for _, r := range records {
 		given = append(given, []any{r.ID, r.Revision, digest(r)})
 	}
-	var id uuid.UUID
-	b := &batch{namespace: namespace}
-	b.query(dialects{
-		`SELECT m.id FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS g (id, revision, digest)
-		JOIN memory.memories m ON m.namespace = $1 AND m.id = g.id AND m.revision = g.revision AND NOT m.sensitive AND m.superseded_by IS NULL
-		WHERE NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = g.id AND x.digest = g.digest)`,
-		`SELECT m.id FROM json_each(?2) g
-		CROSS JOIN memories m ON m.namespace = ?1 AND m.id = unhex(g.value ->> 0, '-') AND m.revision = g.value ->> 1
-		WHERE NOT m.sensitive AND m.superseded_by IS NULL
-			AND NOT EXISTS (SELECT 1 FROM graph_extractions x WHERE x.namespace = ?1 AND x.memory_id = m.id AND x.digest = g.value ->> 2)`,
-	}, []any{&id}, func() { ids = append(ids, id) }, given)
-	return ids, s.engine.written().send(ctx, b)
+	if len(given) == 0 {
+		return nil, nil
+	}
+	return l.store.DB().In(namespace).IDs(ctx, `
+		SELECT m.id FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS g (id, revision, digest) CROSS JOIN memory.memories m
+		WHERE m.namespace = $1 AND m.id = g.id AND m.revision = g.revision AND NOT m.sensitive AND m.superseded_by IS NULL
+			AND NOT EXISTS (SELECT 1 FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = g.id AND x.digest = g.digest)`, namespace, given)
 }
 
 // PutExtraction implements Extractions.
-func (s *searcher) PutExtraction(ctx context.Context, r record.Record, x Extraction) error {
+func (l *Leg) PutExtraction(ctx context.Context, r record.Record, x Extraction) error {
 	list, concepts, err := factsOf(r, x)
 	if err != nil {
 		return err
 	}
 	stored := false
-	if err := s.engine.update(ctx, func(t tables) error {
-		b := &batch{namespace: r.Namespace}
-		current, err := lock(ctx, t, b, []uuid.UUID{r.ID})
+	if err := l.update(ctx, func(t *tables) error {
+		current, err := t.lock(ctx, r.Namespace, []uuid.UUID{r.ID})
 		if stored = err == nil && current[r.ID] == r.Revision; !stored {
 			return err
 		}
-		b.lockNamespace()
-		b.exec(dialects{
-			"DELETE FROM graph.facts WHERE namespace = $1 AND memory_id = $2 AND origin = 'model'",
-			"DELETE FROM graph_facts WHERE namespace = ?1 AND memory_id = ?2 AND origin = 'model'",
-		}, r.ID)
-		put := func(table, values string) string {
-			return "INSERT INTO " + table + " AS x (namespace, memory_id, digest, model, facts, tokens) VALUES (" + values + `)
-				ON CONFLICT (namespace, memory_id) DO UPDATE SET digest = excluded.digest, model = excluded.model, facts = excluded.facts,
-					tokens = x.tokens + excluded.tokens, extracted_at = excluded.extracted_at`
-		}
-		b.exec(dialects{put("graph.extractions", "$1, $2, $3, $4, $5, $6"), put("graph_extractions", "?1, ?2, ?3, ?4, ?5, ?6")},
-			r.ID, digest(r), x.Model, len(list), x.Tokens)
-		if err := t.send(ctx, b); err != nil || len(list) == 0 {
+		b := &sqldb.Batch{}
+		t.lockNamespace(b, r.Namespace)
+		b.Exec(`DELETE FROM graph.facts WHERE namespace = $1 AND memory_id = $2 AND origin = 'model'`, r.Namespace, r.ID)
+		b.Exec(`
+			INSERT INTO graph.extractions AS x (namespace, memory_id, digest, model, facts, tokens) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (namespace, memory_id) DO UPDATE SET digest = excluded.digest, model = excluded.model, facts = excluded.facts,
+				tokens = x.tokens + excluded.tokens, extracted_at = excluded.extracted_at`, r.Namespace, r.ID, digest(r), x.Model, len(list), x.Tokens)
+		if err := t.send(ctx, r.Namespace, b); err != nil || len(list) == 0 {
 			return err
 		}
 		_, err = putFacts(ctx, t, r.Namespace, OriginModel, list, concepts)
@@ -163,23 +153,21 @@ func (s *searcher) PutExtraction(ctx context.Context, r record.Record, x Extract
 	}); err != nil || !stored {
 		return err
 	}
-	return s.Index(ctx, []record.Record{r}) // removes stale mentions and embeds new names
+	return l.Index(ctx, []record.Record{r}) // removes stale mentions and embeds new names
 }
 
 // Extracted implements Extractions.
-func (s *searcher) Extracted(ctx context.Context, namespace string) (x Extracted, err error) {
-	err = ask(ctx, s.engine.written(), namespace, dialects{
-		"SELECT count(*), coalesce(sum(tokens), 0) FROM graph.extractions WHERE namespace = $1",
-		"SELECT count(*), coalesce(sum(tokens), 0) FROM graph_extractions WHERE namespace = ?1",
-	}, []any{&x.Memories, &x.Tokens})
+func (l *Leg) Extracted(ctx context.Context, namespace string) (x Extracted, err error) {
+	_, err = l.store.DB().In(namespace).Get(ctx,
+		`SELECT count(*), coalesce(sum(tokens), 0) FROM graph.extractions WHERE namespace = $1`, []any{namespace}, &x.Memories, &x.Tokens)
 	return x, err
 }
 
 // Resolve implements Extractions.
-func (s *searcher) Resolve(ctx context.Context, namespace string, names []string) (map[string]string, error) {
+func (l *Leg) Resolve(ctx context.Context, namespace string, names []string) (map[string]string, error) {
 	found := map[string]int64{}
 	unknown := slices.Clone(names)
-	ready, err := s.withNetwork(ctx, namespace, func(n *network) {
+	ready, err := l.withNetwork(ctx, namespace, func(n *network) {
 		unknown = slices.DeleteFunc(unknown, func(name string) bool {
 			at, known := n.concept[conceptID(Key(name))]
 			if known = known && len(n.concepts[at].mentions) > 0; known {
@@ -191,16 +179,16 @@ func (s *searcher) Resolve(ctx context.Context, namespace string, names []string
 	if err != nil || !ready {
 		return nil, err
 	}
-	if s.config.Embedder != nil && len(unknown) > 0 {
-		asked, themselves, err := s.bothWays(ctx, unknown)
+	if l.config.Embedder != nil && len(unknown) > 0 {
+		asked, themselves, err := l.bothWays(ctx, unknown)
 		if err != nil {
 			return nil, err
 		}
-		scale, err := s.scale(ctx)
+		scale, err := l.scale(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := s.withNetwork(ctx, namespace, func(n *network) {
+		if _, err := l.withNetwork(ctx, namespace, func(n *network) {
 			for i, name := range unknown {
 				least := scale.unlike + sameThing*(cosine(asked[i], themselves[i])-scale.unlike)
 				nearest := n.meanings.nearest(asked[i], 1, least, func(row uint32) bool {
@@ -216,7 +204,7 @@ func (s *searcher) Resolve(ctx context.Context, namespace string, names []string
 		}
 	}
 	ids := slices.Sorted(maps.Values(found))
-	texts, err := s.names(ctx, namespace, slices.Compact(ids))
+	texts, err := l.names(ctx, namespace, slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -230,9 +218,9 @@ func (s *searcher) Resolve(ctx context.Context, namespace string, names []string
 }
 
 // withNetwork calls fn with a namespace's graph. It returns false if the graph is not in memory.
-func (s *searcher) withNetwork(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
-	view, err := s.images.View(ctx, namespace, replica.Need{Part: indexName}, s.share)
-	if errors.Is(err, replica.ErrCold) || errors.Is(err, replica.ErrTooLarge) {
+func (l *Leg) withNetwork(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
+	view, err := l.images.View(ctx, namespace, replica.Need{Part: indexName}, l.share)
+	if leg.NotInMemory(err) {
 		return false, nil
 	}
 	if err != nil {

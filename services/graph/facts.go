@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Origin is a fact's source.
@@ -121,24 +122,23 @@ func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err
 }
 
 // PutFacts implements Facts.
-func (s *searcher) PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (stored int, err error) {
+func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (stored int, err error) {
 	list, concepts, err := statements(facts)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
-	if err := s.engine.update(ctx, func(t tables) error {
+	if err := l.update(ctx, func(t *tables) error {
 		stored, err = putFacts(ctx, t, namespace, origin, list, concepts)
 		return err
 	}); err != nil {
 		return 0, err
 	}
-	return stored, s.embed(ctx, namespace, memoriesOf(list))
+	return stored, l.embed(ctx, namespace, memoriesOf(list))
 }
 
 // putFacts stores the statements of memories that exist and are not sensitive, and returns their number.
-func putFacts(ctx context.Context, t tables, namespace string, origin Origin, statements []statement, concepts map[int64]Concept) (int, error) {
-	b := &batch{namespace: namespace}
-	current, err := lock(ctx, t, b, memoriesOf(statements))
+func putFacts(ctx context.Context, t *tables, namespace string, origin Origin, statements []statement, concepts map[int64]Concept) (int, error) {
+	current, err := t.lock(ctx, namespace, memoriesOf(statements))
 	if err != nil || len(current) == 0 {
 		return 0, err
 	}
@@ -152,15 +152,16 @@ func putFacts(ctx context.Context, t tables, namespace string, origin Origin, st
 	}
 	memories := memoriesOf(statements)
 	had, more, mentions := map[uuid.UUID][]mention{}, map[uuid.UUID][]mention{}, map[mentioned]bool{}
-	b.lockNamespace()
-	t.mentions(b, memories, func(memory uuid.UUID, m mention) {
+	b := &sqldb.Batch{}
+	t.lockNamespace(b, namespace)
+	t.mentions(b, namespace, memories, func(memory uuid.UUID, m mention) {
 		had[memory] = append(had[memory], m)
 		mentions[mentioned{memory, m.concept}] = true
 	})
-	if err := t.send(ctx, b); err != nil {
+	if err := t.send(ctx, namespace, b); err != nil {
 		return 0, err
 	}
-	var named, stated list
+	var named, stated sqldb.Rows
 	seen := map[int64]bool{}
 	for _, s := range statements {
 		for _, id := range []int64{s.source, s.target} {
@@ -179,19 +180,15 @@ func putFacts(ctx context.Context, t tables, namespace string, origin Origin, st
 	for i, id := range memories {
 		entries[i] = entry{memory: id, had: had[id], now: slices.Concat(had[id], more[id])}
 	}
-	b.putConcepts(named)
-	t.put(b, entries, false, false)
-	b.exec(dialects{
-		`INSERT INTO graph.facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
+	putConcepts(b, namespace, named)
+	t.put(b, namespace, entries, false, false)
+	b.Exec(`
+		INSERT INTO graph.facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
 		SELECT m.namespace, m.id, g.source, g.target, g.relation, g.single, coalesce(g.begins, m.occurred_at, m.created_at), g.ends, $2
 		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::boolean[], $8::timestamptz[], $9::timestamptz[])
 			AS g (memory, source, target, relation, single, begins, ends)
-		JOIN memory.memories m ON m.namespace = $1 AND m.id = g.memory` + replaceFacts,
-		`INSERT INTO graph_facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
-		SELECT ?1, m.id, g.value ->> 1, g.value ->> 2, g.value ->> 3, g.value ->> 4, coalesce(g.value ->> 5, m.occurred_at, m.created_at), g.value ->> 6, ?2
-		FROM json_each(?3) g CROSS JOIN memories m ON m.namespace = ?1 AND m.id = unhex(g.value ->> 0, '-') WHERE true` + replaceFacts,
-	}, string(origin), stated)
-	return len(statements), t.send(ctx, b)
+		CROSS JOIN memory.memories m WHERE m.namespace = $1 AND m.id = g.memory`+replaceFacts, namespace, string(origin), stated)
+	return len(statements), t.send(ctx, namespace, b)
 }
 
 // replaceFacts lets a fact replace one that differs in its time or origin, but no model's an import's.

@@ -86,7 +86,7 @@ func FuzzNetwork(f *testing.F) {
 				n.Drop(row)
 			}
 		}
-		s := &searcher{config: DefaultConfig()}
+		s := &Leg{config: DefaultConfig()}
 		for range 32 {
 			if len(in) == 0 {
 				break

@@ -52,7 +52,7 @@ func openIn(f *storetest.Fixture, images replica.Config, config graph.Config) st
 }
 
 // inSQL searches by hop decay in SQL.
-type inSQL struct{ *graph.Postgres }
+type inSQL struct{ *graph.Leg }
 
 func (s inSQL) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	return s.SearchInSQL(ctx, q)
@@ -544,8 +544,8 @@ func TestHopsAgree(t *testing.T) {
 		}
 		f.Drain(t, "graph", s)
 		searches := map[int]leg.Searcher{i: s}
-		if p, ok := s.(*graph.Postgres); ok {
-			searches[2] = inSQL{p}
+		if f.Engine == schema.Postgres {
+			searches[2] = inSQL{s.(*graph.Leg)}
 		}
 		for at, s := range searches {
 			random := rand.New(rand.NewPCG(3, 4))

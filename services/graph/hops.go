@@ -29,12 +29,12 @@ func (h *hopWalk) note(w way, share float64) {
 }
 
 // hops searches by hop decay. It returns nil if no concept is known.
-func (s *searcher) hops(n *network, q leg.Query, pass func(row uint32) bool, ps []phrase) *ranking {
+func (l *Leg) hops(n *network, q leg.Query, pass func(row uint32) bool, ps []phrase) *ranking {
 	starts := n.starts(ps)
 	if len(starts) == 0 {
 		return nil
 	}
-	h := &hopWalk{n: n, config: s.config, time: momentOf(q.AsOf, q.Filter.IncludeSuperseded)}
+	h := &hopWalk{n: n, config: l.config, time: momentOf(q.AsOf, q.Filter.IncludeSuperseded)}
 	if q.Explain {
 		h.ways = map[way]float64{}
 	}
@@ -44,12 +44,12 @@ func (s *searcher) hops(n *network, q leg.Query, pass func(row uint32) bool, ps 
 	}
 	scores, seen := map[uint32]float64{}, map[uint32]bool{}
 	for hop := 0; len(frontier) > 0; hop++ {
-		bound, degree := maxMentions, startDegree*s.config.MaxDegree
+		bound, degree := maxMentions, startDegree*l.config.MaxDegree
 		if hop > 0 {
-			bound, degree = s.config.MaxDegree, s.config.MaxDegree
+			bound, degree = l.config.MaxDegree, l.config.MaxDegree
 		}
 		h.mentioned(frontier, bound, scores)
-		if hop == s.config.Hops {
+		if hop == l.config.Hops {
 			break
 		}
 		frontier = h.next(frontier, degree, seen)

@@ -9,15 +9,16 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Index implements queue.Indexer.
-func (s *searcher) Index(ctx context.Context, records []record.Record) error {
+func (l *Leg) Index(ctx context.Context, records []record.Record) error {
 	namespaces, documents := documents(records)
-	if err := s.engine.update(ctx, func(t tables) error {
+	if err := l.update(ctx, func(t *tables) error {
 		current := map[string][]document{}
 		for _, ns := range namespaces { // all memories before the first namespace: forgetting a memory uses the same order
-			revisions, err := lock(ctx, t, &batch{namespace: ns}, documentIDs(documents[ns]))
+			revisions, err := t.lock(ctx, ns, documentIDs(documents[ns]))
 			if err != nil {
 				return err
 			}
@@ -33,7 +34,7 @@ func (s *searcher) Index(ctx context.Context, records []record.Record) error {
 		return err
 	}
 	for _, ns := range namespaces {
-		if err := s.embed(ctx, ns, documentIDs(documents[ns])); err != nil {
+		if err := l.embed(ctx, ns, documentIDs(documents[ns])); err != nil {
 			return err
 		}
 	}
@@ -43,10 +44,11 @@ func (s *searcher) Index(ctx context.Context, records []record.Record) error {
 // putTogether is how many documents at most are put at a time: the mentions so far are counted between.
 const putTogether = 256
 
-// prepare extracts what records say, and returns what puts those that were stored into the transaction that has stored them.
-func (s *searcher) prepare(records []record.Record) func(ctx context.Context, t tables, stored map[record.Key]bool) error {
+// Prepare implements memory.Derived: it extracts what records say.
+func (l *Leg) Prepare(_ context.Context, records []record.Record) (sqldb.Putter, error) {
 	namespaces, documents := documents(records)
-	return func(ctx context.Context, t tables, stored map[record.Key]bool) error {
+	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
+		t := &tables{Tx: tx}
 		for _, ns := range namespaces {
 			docs := slices.DeleteFunc(slices.Clone(documents[ns]), func(d document) bool { return !stored[d.record.Key()] })
 			for some := range slices.Chunk(docs, putTogether) {
@@ -54,23 +56,23 @@ func (s *searcher) prepare(records []record.Record) func(ctx context.Context, t 
 				if err != nil {
 					return err
 				}
-				if err := s.embedNew(ctx, t, ns, documentIDs(some), concepts); err != nil {
+				if err := l.embedNew(ctx, t, ns, documentIDs(some), concepts); err != nil {
 					return err
 				}
 			}
 		}
 		return nil
-	}
+	}, nil
 }
 
 // putDocuments replaces the documents of one namespace, which are current. Fresh ones replace none. It returns the concepts that they
 // mention saliently.
-func putDocuments(ctx context.Context, t tables, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
+func putDocuments(ctx context.Context, t *tables, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
 	if len(docs) == 0 {
 		return nil, nil
 	}
 	var phrases []phrase
-	var named, read, aliases list
+	var named, read, aliases sqldb.Rows
 	seen, ids := map[int64]bool{}, documentIDs(docs)
 	for i, d := range docs {
 		phrases = append(phrases, d.phrases...)
@@ -86,26 +88,20 @@ func putDocuments(ctx context.Context, t tables, namespace string, docs []docume
 		}
 	}
 	had, ends := map[uuid.UUID][]mention{}, map[uuid.UUID][]int64{}
-	b := &batch{namespace: namespace}
-	b.lockNamespace()
+	b := &sqldb.Batch{}
+	t.lockNamespace(b, namespace)
 	if !fresh {
-		b.exec(dialects{
-			`DELETE FROM graph.facts f USING unnest($2::uuid[], $3::bigint[]) AS m (id, digest)
-			WHERE f.namespace = $1 AND f.memory_id = m.id AND (f.origin = 'text' OR f.origin = 'model'
-				AND NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest))`,
-			`DELETE FROM graph_facts WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value ->> 0, '-') FROM json_each(?2)) AND (origin = 'text' OR origin = 'model'
-				AND NOT EXISTS (SELECT 1 FROM graph_extractions x JOIN json_each(?2) j ON x.digest = j.value ->> 1
-					WHERE x.namespace = graph_facts.namespace AND x.memory_id = graph_facts.memory_id AND x.memory_id = unhex(j.value ->> 0, '-')))`,
-		}, read)
+		b.Exec(`
+			DELETE FROM graph.facts AS f WHERE f.namespace = $1 AND f.memory_id = ANY($2::uuid[]) AND (f.origin = 'text' OR f.origin = 'model'
+				AND f.memory_id NOT IN (SELECT x.memory_id FROM unnest($3::uuid[], $4::bigint[]) AS m (id, digest)
+					JOIN graph.extractions x ON x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest))`, namespace, ids, read)
 		var memory uuid.UUID
 		var source, target int64
-		b.query(dialects{
-			"SELECT memory_id, source_id, target_id FROM graph.facts WHERE namespace = $1 AND memory_id = ANY($2)",
-			"SELECT memory_id, source_id, target_id FROM graph_facts WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))",
-		}, []any{&memory, &source, &target}, func() { ends[memory] = append(ends[memory], source, target) }, ids)
-		t.mentions(b, ids, func(memory uuid.UUID, m mention) { had[memory] = append(had[memory], m) })
+		b.Query([]any{&memory, &source, &target}, func() { ends[memory] = append(ends[memory], source, target) },
+			`SELECT memory_id, source_id, target_id FROM graph.facts WHERE namespace = $1 AND memory_id = ANY($2::uuid[])`, namespace, ids)
+		t.mentions(b, namespace, ids, func(memory uuid.UUID, m mention) { had[memory] = append(had[memory], m) })
 	}
-	known, err := knownConcepts(ctx, t, b, phrases)
+	known, err := knownConcepts(ctx, t, namespace, b, phrases)
 	if err != nil {
 		return nil, err
 	}
@@ -114,42 +110,30 @@ func putDocuments(ctx context.Context, t tables, namespace string, docs []docume
 	for i, d := range docs {
 		entries[i] = entry{ids[i], had[ids[i]], now[i], authorLinks(d.record)}
 	}
-	b.putConcepts(named)
-	t.put(b, entries, true, fresh)
-	b.exec(dialects{
-		`INSERT INTO graph.facts (namespace, memory_id, source_id, target_id, relation, valid_from)
-		SELECT n.name, a.memory, a.source, a.target, '` + AliasRelation + `', a.since
+	putConcepts(b, namespace, named)
+	t.put(b, namespace, entries, true, fresh)
+	b.Exec(`
+		INSERT INTO graph.facts (namespace, memory_id, source_id, target_id, relation, valid_from)
+		SELECT n.name, a.memory, a.source, a.target, '`+AliasRelation+`', a.since
 		FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::timestamptz[]) AS a (memory, source, target, since)
-		WHERE n.name = $1
-		ON CONFLICT DO NOTHING`,
-		`INSERT INTO graph_facts (namespace, memory_id, source_id, target_id, relation, valid_from)
-		SELECT ?1, unhex(value ->> 0, '-'), value ->> 1, value ->> 2, '` + AliasRelation + `', value ->> 3 FROM json_each(?2) WHERE true
-		ON CONFLICT DO NOTHING`,
-	}, aliases)
-	return salient(now), t.send(ctx, b)
+		WHERE n.name = $1 ON CONFLICT DO NOTHING`, namespace, aliases)
+	return salient(now), t.send(ctx, namespace, b)
 }
 
 // knownConcepts returns which phrases are known concepts, after the statements of a batch. If the namespace has fewer concepts than there
 // are phrases, it returns them all: that is faster than to look up each. SQLite reads an index of ids alone, since a table's page has few
 // rows: they hold vectors.
-func knownConcepts(ctx context.Context, t tables, b *batch, phrases []phrase) (map[int64]bool, error) {
-	known, ids := map[int64]bool{}, conceptIDs(phrases)
+func knownConcepts(ctx context.Context, t *tables, namespace string, b *sqldb.Batch, phrases []phrase) (map[int64]bool, error) {
+	known, ids, table := map[int64]bool{}, conceptIDs(phrases), dialect(t.DB(), "graph.concepts", "graph_concepts INDEXED BY graph_concepts_by_id")
 	var id int64
-	query := func(s dialects, arg any) error {
-		b.query(s, []any{&id}, func() { known[id] = true }, arg)
-		return t.send(ctx, b)
+	query := func(condition string, arg any) error {
+		b.Query([]any{&id}, func() { known[id] = true }, `SELECT id FROM `+table+` WHERE namespace = $1 AND `+condition, namespace, arg)
+		return t.send(ctx, namespace, b)
 	}
-	if err := query(dialects{
-		`SELECT id FROM graph.concepts WHERE namespace = $1 AND NOT EXISTS (SELECT FROM graph.concepts WHERE namespace = $1 LIMIT 1 OFFSET $2)`,
-		`SELECT id FROM graph_concepts INDEXED BY graph_concepts_by_id WHERE namespace = ?1
-		AND NOT EXISTS (SELECT 1 FROM graph_concepts INDEXED BY graph_concepts_by_id WHERE namespace = ?1 LIMIT 1 OFFSET ?2)`,
-	}, len(ids)); err != nil || len(known) > 0 {
+	if err := query(`NOT EXISTS (SELECT 1 FROM `+table+` WHERE namespace = $1 LIMIT 1 OFFSET $2)`, len(ids)); err != nil || len(known) > 0 {
 		return known, err
 	}
-	return known, query(dialects{
-		"SELECT id FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)",
-		"SELECT c.id FROM json_each(?2) j CROSS JOIN graph_concepts c INDEXED BY graph_concepts_by_id ON c.namespace = ?1 AND c.id = j.value",
-	}, ids)
+	return known, query(`id = ANY($2::bigint[])`, ids)
 }
 
 // mention is a concept of one memory.

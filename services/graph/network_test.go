@@ -362,8 +362,8 @@ func TestPathsOfHops(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := openWith(f, graph.DefaultConfig())
 		searchers := []leg.Searcher{s}
-		if p, ok := s.(*graph.Postgres); ok {
-			searchers = append(searchers, inSQL{p})
+		if f.Engine == schema.Postgres {
+			searchers = append(searchers, inSQL{s.(*graph.Leg)})
 		}
 		page := storetest.Record(ns, "a page of his own", func(r *record.Record) { r.Title = "Teo" })
 		both := storetest.Record(ns, "yesterday Teo repaired the Kittiwake.", nil)

@@ -194,7 +194,7 @@ func putRandom(n *network, random *rand.Rand, zipf *rand.Zipf, id uuid.UUID, mem
 // memories whose exact scores are equal to nine digits.
 func TestWalksAreExact(t *testing.T) {
 	n, random := generated(1, 2000)
-	s := &searcher{config: DefaultConfig()}
+	s := &Leg{config: DefaultConfig()}
 	searches, same := 0, 0
 	for searches < 200 {
 		text := words(fmt.Sprintf("who saw %s and %s", vocabulary(random.Uint64N(2000)), vocabulary(random.Uint64N(200))), maxQueryWords)
@@ -261,7 +261,7 @@ func rowOf(n *network, id uuid.UUID) uint32 {
 func TestHistoriesLeaveNoTrace(t *testing.T) {
 	n, random := generated(2, 300)
 	zipf := rand.NewZipf(random, 1.1, 8, 300)
-	s := &searcher{config: DefaultConfig()}
+	s := &Leg{config: DefaultConfig()}
 	hits := 0
 	for step := range 1500 {
 		id := memoryID(random.IntN(400))
@@ -365,7 +365,7 @@ func again(n *network) *network {
 func BenchmarkWalk(b *testing.B) {
 	for _, memories := range []int{20_000, 200_000} {
 		n, random := generated(3, memories)
-		s := &searcher{config: DefaultConfig()}
+		s := &Leg{config: DefaultConfig()}
 		for _, named := range []string{"pagerank", "hops"} {
 			b.Run(fmt.Sprint(memories, "/", named), func(b *testing.B) {
 				var took []time.Duration

@@ -401,7 +401,7 @@ func relationsNamed(query []word) func(relation string) bool {
 
 // rank walks from the concepts that the query names, else from the most similar concepts and facts, and from the
 // seeds. It returns nil if nothing links. Only memories that pass are returned.
-func (s *searcher) rank(n *network, q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *ranking {
+func (l *Leg) rank(n *network, q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *ranking {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
 	starts := n.link(text, ps, time)
 	var seeds []seed
@@ -413,7 +413,7 @@ func (s *searcher) rank(n *network, q leg.Query, pass func(row uint32) bool, tex
 	}
 	w := walker{
 		n: n, time: time, named: relationsNamed(text), least: 2, hub: n.hub(), starts: map[node]bool{},
-		explain: q.Explain, maxLinks: s.config.MaxDegree,
+		explain: q.Explain, maxLinks: l.config.MaxDegree,
 	}
 	for _, c := range starts {
 		v := conceptNodeAt(c.concept)

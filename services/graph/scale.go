@@ -51,12 +51,12 @@ type calibration struct {
 }
 
 // scale returns the embedder's scale. A search waits no longer than ctx for the first one's requests.
-func (s *searcher) scale(ctx context.Context) (scale, error) {
-	c := s.calibration
+func (l *Leg) scale(ctx context.Context) (scale, error) {
+	c := l.calibration
 	c.mu.Lock()
 	if c.found == nil && c.measuring == nil && time.Now().After(c.retry) {
 		c.measuring = make(chan struct{})
-		go s.calibrate(context.WithoutCancel(ctx), c.measuring)
+		go l.calibrate(context.WithoutCancel(ctx), c.measuring)
 	}
 	measuring := c.measuring
 	c.mu.Unlock()
@@ -75,23 +75,23 @@ func (s *searcher) scale(ctx context.Context) (scale, error) {
 	return *c.found, nil
 }
 
-func (s *searcher) calibrate(ctx context.Context, end chan struct{}) {
+func (l *Leg) calibrate(ctx context.Context, end chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, calibrationTime)
 	defer cancel()
 	var found *scale
 	err := panics.Catch(ctx, nil, "measure an embedder's scale", func() (err error) {
-		found, err = s.measure(ctx)
+		found, err = l.measure(ctx)
 		return err
 	})
-	c := s.calibration
+	c := l.calibration
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.found, c.err, c.retry, c.measuring = found, err, time.Now().Add(calibrateAgain), nil
 	close(end)
 }
 
-func (s *searcher) measure(ctx context.Context) (*scale, error) {
-	asked, told, err := s.bothWays(ctx, samples)
+func (l *Leg) measure(ctx context.Context) (*scale, error) {
+	asked, told, err := l.bothWays(ctx, samples)
 	if err != nil {
 		return nil, err
 	}
@@ -110,18 +110,18 @@ func (s *searcher) measure(ctx context.Context) (*scale, error) {
 }
 
 // bothWays embeds texts as queries and as documents.
-func (s *searcher) bothWays(ctx context.Context, texts []string) (asked, told []code, err error) {
-	model := s.config.Embedder.Model()
+func (l *Leg) bothWays(ctx context.Context, texts []string) (asked, told []code, err error) {
+	model := l.config.Embedder.Model()
 	prefixed := make([]string, len(texts))
 	for i, text := range texts {
-		vector, err := s.config.Embedder.EmbedQuery(ctx, model.QueryPrefix+text)
+		vector, err := l.config.Embedder.EmbedQuery(ctx, model.QueryPrefix+text)
 		if err != nil {
 			return nil, nil, fmt.Errorf("embed a name: %w", err)
 		}
 		asked = append(asked, encode(vector))
 		prefixed[i] = model.DocumentPrefix + text
 	}
-	told, err = s.embedTexts(ctx, prefixed)
+	told, err = l.embedTexts(ctx, prefixed)
 	return asked, told, err
 }
 

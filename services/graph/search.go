@@ -3,85 +3,99 @@ package graph
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // namesShare is the share of a search's remaining time for reading the names of a path's concepts.
 const namesShare = 0.5
 
-// tableWalker searches by hop decay in SQL. With q.Explain it also returns the path of
-// each hit.
-type tableWalker interface {
-	walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error)
+// Leg is the graph in a database of either engine. It searches by PageRank or hop decay.
+type Leg struct {
+	queue.Follower
+	*postgres.Standby // to search in; set it before the first search
+	store             sqldb.Store
+	images            *replica.Set
+	share             float64 // of a search's time, to wait for loading
+	config            Config
+	calibration       *calibration
 }
 
-// searcher searches by PageRank or hop decay.
-type searcher struct {
-	engine      engine
-	tables      tableWalker // nil if the engine searches only in memory
-	images      *replica.Set
-	share       float64 // of a search's time, to wait for loading
-	config      Config
-	calibration *calibration
+var (
+	_ leg.Searcher   = (*Leg)(nil)
+	_ leg.AsyncIndex = (*Leg)(nil)
+	_ queue.Indexer  = (*Leg)(nil)
+)
+
+// NewPostgres returns the graph of a database. images get its part; q reports pending tasks.
+func NewPostgres(pool *pgxpool.Pool, images *replica.Set, q queue.Progress, config Config) *Leg {
+	return newLeg(sqldb.Store{Pool: pool}, images, q, readPostgres, config, 0.5) // the SQL search gets the rest
 }
 
-func newSearcher(e engine, tables tableWalker, images *replica.Set, read readFunc, config Config) searcher {
+// NewSQLite is NewPostgres for a file, which is searched only in memory.
+func NewSQLite(db *sqlite.DB, images *replica.Set, q queue.Progress, config Config) *Leg {
+	return newLeg(sqldb.Store{File: db}, images, q, readSQLite, config, 0.9)
+}
+
+func newLeg(store sqldb.Store, images *replica.Set, q queue.Progress, read readFunc, config Config, share float64) *Leg {
 	r := reader{read: read, model: config.modelName()}
 	if r.model != "" {
 		r.dims = config.Embedder.Model().Dimensions
 	}
 	images.Register(indexName, replica.Graph, func(rows *replica.Rows) replica.Part { return newNetwork(rows, r) })
-	share := 0.5 // the SQL search gets the rest
-	if tables == nil {
-		share = 0.9
-	}
-	return searcher{e, tables, images, share, config, &calibration{}}
+	return &Leg{Follower: queue.Follow(q, indexName), store: store, images: images, share: share, config: config, calibration: &calibration{}}
 }
 
+// searched is the database for searches.
+func (l *Leg) searched() sqldb.DB { return l.store.Searched(l.Standby) }
+
 // Search implements leg.Searcher. Only a query without linked names is embedded.
-func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	q.Traversal = cmp.Or(q.Traversal, s.config.Traversal)
+func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
+	q.Traversal = cmp.Or(q.Traversal, l.config.Traversal)
 	text := words(q.Text, maxQueryWords)
 	ps := phrases(text, maxNameWords)
 	var result leg.Result
 	var err error
 	linked := false
 	if len(ps) > 0 {
-		result, linked, err = s.inMemory(ctx, q, text, ps, meaning{})
+		result, linked, err = l.inMemory(ctx, q, text, ps, meaning{})
 	} else {
 		result = abstained(reasonNoWords, q.Traversal)
 	}
 	if err == nil && !linked && q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
-		if means := s.meaningOf(ctx, q); len(means.vector) > 0 {
-			result, _, err = s.inMemory(ctx, q, text, ps, means)
+		if means := l.meaningOf(ctx, q); len(means.vector) > 0 {
+			result, _, err = l.inMemory(ctx, q, text, ps, means)
 		}
 	}
-	if errors.Is(err, replica.ErrCold) || errors.Is(err, replica.ErrTooLarge) {
-		return s.fallback(ctx, q, ps, err)
+	if leg.NotInMemory(err) {
+		return l.fallback(ctx, q, ps, err)
 	}
 	return result, err
 }
 
 // fallback searches in SQL, or finds nothing, for a reason.
-func (s *searcher) fallback(ctx context.Context, q leg.Query, ps []phrase, reason error) (leg.Result, error) {
+func (l *Leg) fallback(ctx context.Context, q leg.Query, ps []phrase, reason error) (leg.Result, error) {
 	switch {
 	case len(ps) == 0:
 		return abstained(reasonNoWords, q.Traversal), nil
-	case s.tables == nil:
+	case l.store.File != nil:
 		return leg.Result{State: triskelev1.LegState_LEG_STATE_TRUNCATED, Reason: reason.Error(), ScoreKind: scoreKind(q.Traversal)}, nil
 	}
-	result, paths, err := s.tables.walk(ctx, q, ps)
+	result, paths, err := l.walk(ctx, q, ps)
 	if err == nil && len(paths) > 0 {
-		result.Paths = s.steps(ctx, q.Namespace, paths)
+		result.Paths = l.steps(ctx, q.Namespace, paths)
 	}
 	if err == nil && result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, reason.Error()+searchedInSQL
@@ -90,26 +104,26 @@ func (s *searcher) fallback(ctx context.Context, q leg.Query, ps []phrase, reaso
 }
 
 // inMemory searches the namespace's image. It reports whether the query links to a concept.
-func (s *searcher) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, bool, error) {
-	result, found, err := s.inView(ctx, q, text, ps, means)
+func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, bool, error) {
+	result, found, err := l.inView(ctx, q, text, ps, means)
 	if found != nil && q.Explain {
-		result.Paths = s.steps(ctx, q.Namespace, found.paths)
+		result.Paths = l.steps(ctx, q.Namespace, found.paths)
 	}
 	return result, found != nil, err
 }
 
 // inView does so without the names of paths. Its ranking is nil if the query links to no concept.
-func (s *searcher) inView(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, *ranking, error) {
-	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: indexName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, s.share)
+func (l *Leg) inView(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, *ranking, error) {
+	view, err := l.images.View(ctx, q.Namespace, replica.Need{Part: indexName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, l.share)
 	if err != nil {
 		return leg.Result{}, nil, err
 	}
 	defer view.Close()
 	var found *ranking
 	if n := view.Part.(*network); q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
-		found = s.rank(n, q, view.Has, text, ps, means)
+		found = l.rank(n, q, view.Has, text, ps, means)
 	} else {
-		found = s.hops(n, q, view.Has, ps)
+		found = l.hops(n, q, view.Has, ps)
 	}
 	result := abstained(reasonNotLinked, q.Traversal)
 	if found != nil {
@@ -120,15 +134,14 @@ func (s *searcher) inView(ctx context.Context, q leg.Query, text []word, ps []ph
 }
 
 // Status implements leg.Searcher.
-func (s *searcher) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	status := leg.Status{Model: model}
-	if err := ask(ctx, s.engine.searched(), namespace, dialects{
-		"SELECT (SELECT count(*) FROM graph.link_ends WHERE namespace = $1), (SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)",
-		"SELECT (SELECT count(*) FROM graph_memories WHERE namespace = ?1), (SELECT count(*) FROM memories WHERE namespace = ?1 AND sensitive)",
-	}, []any{&status.Indexed, &status.Excluded}); err != nil {
+func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
+	status, db := leg.Status{Model: model}, l.searched()
+	if _, err := db.In(namespace).Get(ctx, `
+		SELECT (SELECT count(*) FROM `+memoriesTable(db)+` WHERE namespace = $1), (SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`,
+		[]any{namespace}, &status.Indexed, &status.Excluded); err != nil {
 		return leg.Status{}, err
 	}
-	tasks, err := s.engine.tasks().Status(ctx, indexName, namespace)
+	tasks, err := queue.StatusIn(ctx, db, indexName, namespace)
 	status.Pending, status.Dead, status.Lag = tasks.Pending, tasks.Dead, tasks.Lag
 	return status, err
 }
@@ -207,7 +220,7 @@ type waypoint struct {
 }
 
 // steps adds the concepts' names to paths. If the database does not answer, it adds their keys.
-func (s *searcher) steps(ctx context.Context, namespace string, paths [][]waypoint) [][]leg.Step {
+func (l *Leg) steps(ctx context.Context, namespace string, paths [][]waypoint) [][]leg.Step {
 	var ids []int64
 	for _, path := range paths {
 		for _, stop := range path {
@@ -222,7 +235,7 @@ func (s *searcher) steps(ctx context.Context, namespace string, paths [][]waypoi
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(namesShare*float64(time.Until(deadline))))
 		defer cancel()
 	}
-	names, _ := s.names(ctx, namespace, slices.Compact(ids)) // keys do without
+	names, _ := l.names(ctx, namespace, slices.Compact(ids)) // keys do without
 	out := make([][]leg.Step, len(paths))
 	for i, path := range paths {
 		for _, stop := range path {
@@ -233,14 +246,12 @@ func (s *searcher) steps(ctx context.Context, namespace string, paths [][]waypoi
 }
 
 // names returns the names of concepts that exist.
-func (s *searcher) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
+func (l *Leg) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
 	out := map[int64]string{}
 	var id int64
 	var name string
-	b := &batch{namespace: namespace}
-	b.query(dialects{
-		"SELECT id, name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)",
-		"SELECT c.id, c.name FROM json_each(?2) j CROSS JOIN graph_concepts c ON c.namespace = ?1 AND c.id = j.value",
-	}, []any{&id, &name}, func() { out[id] = name }, ids)
-	return out, s.engine.searched().send(ctx, b)
+	var b sqldb.Batch
+	b.Query([]any{&id, &name}, func() { out[id] = name },
+		`SELECT id, name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2::bigint[])`, namespace, ids)
+	return out, l.searched().In(namespace).Send(ctx, &b)
 }

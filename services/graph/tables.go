@@ -1,37 +1,110 @@
 package graph
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
 
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// engine is a database of either kind. What differs between them is here; all else are batches.
-type engine interface {
-	// update runs fn in a transaction, anew after a conflict with another one.
-	update(ctx context.Context, fn func(tables) error) error
-	// written reads what was written last. searched reads where searches do, which may be a standby.
-	written() tables
-	searched() tables
-	// tasks is the queue of the index, where searches read.
-	tasks() queue.Store
-	// lacking returns the memories of which unembedded returns something.
-	lacking(ctx context.Context, namespace, model string) ([]uuid.UUID, error)
+// maxIndexAttempts bounds the attempts after conflicts between transactions.
+const maxIndexAttempts = 5
+
+// tables are the graph's tables in a transaction. PostgreSQL has a row for each mention and link, which SQL searches. SQLite has a row
+// for each memory, with both as JSON.
+type tables struct {
+	sqldb.Tx
+	entered string // the namespace that the transaction is about
 }
 
-// tables are the graph's tables, in a transaction or outside of one.
-type tables interface {
-	// send runs the statements of a batch and empties it. Outside of a transaction, they are queries.
-	send(ctx context.Context, b *batch) error
-	// mentions queues a query for the mentions of memories.
-	mentions(b *batch, memories []uuid.UUID, fn func(memory uuid.UUID, m mention))
-	// changed tells that memories have changed, besides those that were put.
-	changed(b *batch, memories []uuid.UUID)
-	// put queues the statements that replace mentions, with links as well. The memories of fresh ones have nothing stored.
-	put(b *batch, entries []entry, links, fresh bool)
+// update runs fn in a transaction, anew after a conflict with another one.
+func (l *Leg) update(ctx context.Context, fn func(*tables) error) (err error) {
+	for range maxIndexAttempts {
+		err = l.store.Write(ctx, "", func(tx sqldb.Tx) error { return fn(&tables{Tx: tx}) })
+		if !postgres.IsRetryable(err) {
+			break
+		}
+	}
+	return err
+}
+
+// dialect returns the text for a database.
+func dialect(db sqldb.DB, forPostgres, forSQLite string) string {
+	if db.SQLite != nil {
+		return forSQLite
+	}
+	return forPostgres
+}
+
+// memoriesTable has a row for each memory in the graph.
+func memoriesTable(db sqldb.DB) string { return dialect(db, "graph.link_ends", "graph_memories") }
+
+// send runs the statements of a batch about a namespace, and empties it.
+func (t *tables) send(ctx context.Context, namespace string, b *sqldb.Batch) error {
+	in := namespace
+	if t.entered == namespace {
+		in = postgres.Entered
+	}
+	t.entered = namespace
+	return t.In(in).Send(ctx, b)
+}
+
+// lock returns the revisions of those memories that exist and are not sensitive. Until the transaction ends, they stay so.
+func (t *tables) lock(ctx context.Context, namespace string, memories []uuid.UUID) (map[uuid.UUID]int64, error) {
+	current := map[uuid.UUID]int64{}
+	var id uuid.UUID
+	var revision int64
+	var b sqldb.Batch
+	b.Query([]any{&id, &revision}, func() { current[id] = revision },
+		`SELECT id, revision FROM memory.memories WHERE namespace = $1 AND id = ANY($2::uuid[]) AND NOT sensitive ORDER BY id FOR SHARE`, namespace, memories)
+	return current, t.send(ctx, namespace, &b)
+}
+
+// lockNamespace lets one transaction at a time change the mentions of a namespace. Memories are locked before.
+func (t *tables) lockNamespace(b *sqldb.Batch, namespace string) {
+	if t.SQLite == nil {
+		b.Exec(`SELECT graph.lock_namespace($1)`, namespace)
+	}
+}
+
+// putConcepts adds concepts.
+func putConcepts(b *sqldb.Batch, namespace string, concepts sqldb.Rows) {
+	b.Exec(`
+		INSERT INTO graph.concepts (namespace, id, key, name, kind)
+		SELECT n.name, c.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c (id, key, name, kind)
+		WHERE n.name = $1 ON CONFLICT (namespace, id) DO NOTHING`, namespace, concepts)
+}
+
+// changed tells that memories have changed, besides those that were put.
+func (t *tables) changed(b *sqldb.Batch, namespace string, memories []uuid.UUID) {
+	if t.SQLite != nil {
+		b.Exec(`UPDATE graph_memories SET links = links WHERE namespace = $1 AND memory_id = ANY($2::uuid[])`, namespace, memories)
+		return
+	}
+	t.Postgres.Add(namespace, string(replica.Graph), memories...)
+}
+
+// mentions reads the mentions of memories.
+func (t *tables) mentions(b *sqldb.Batch, namespace string, memories []uuid.UUID, fn func(uuid.UUID, mention)) {
+	var id uuid.UUID
+	if t.SQLite != nil {
+		var stored sql.RawBytes
+		b.Query([]any{&id, &stored}, func() { eachMention(stored, func(m mention) { fn(id, m) }) },
+			`SELECT memory_id, mentions FROM graph_memories WHERE namespace = $1 AND memory_id = ANY($2::uuid[])`, namespace, memories)
+		return
+	}
+	var m mention
+	b.Query([]any{&id, &m.concept, &m.salience}, func() { fn(id, m) },
+		`SELECT memory_id, concept_id, salience FROM graph.memory_concepts WHERE namespace = $1 AND memory_id = ANY($2)`, namespace, memories)
 }
 
 // entry is a memory of the graph: its mentions as they are stored and as they become, and its authors' links.
@@ -41,81 +114,125 @@ type entry struct {
 	links    []authorLink
 }
 
-// batch is statements about a namespace, which is their first argument unless it is postgres.AllNamespaces. PostgreSQL answers them
-// in one round trip.
-type batch struct {
-	namespace string
-	steps     []step
-}
-
-// dialects is a statement for each engine, with arguments $1, $2 or ?1, ?2. An engine skips an empty one.
-type dialects struct{ postgres, sqlite string }
-
-// list is rows as an argument. It is the last one of its statement, which is skipped without rows. PostgreSQL gets an array of each
-// column, SQLite all rows as JSON, with ids in hexadecimal and times in microseconds.
-type list [][]any
-
-// step is a statement. read is called for each row, whose columns are then in targets.
-type step struct {
-	dialects
-	args, targets []any
-	read          func()
-	each          bool // for SQLite to run it for each row of its list, whose columns are arguments
-}
-
-func (b *batch) exec(s dialects, args ...any) { b.query(s, nil, nil, args...) }
-
-// each is exec for an UPDATE of the rows in a list, which SQLite would not begin with.
-func (b *batch) each(s dialects, args ...any) {
-	before := len(b.steps)
-	b.exec(s, args...)
-	for i := range b.steps[before:] {
-		b.steps[before+i].each = true
+// counted returns how many mentions more each concept has.
+func counted(more map[int64]int64) (counts sqldb.Rows) {
+	for _, concept := range slices.Sorted(maps.Keys(more)) {
+		counts = append(counts, []any{concept, more[concept]})
 	}
+	return counts
 }
 
-func (b *batch) query(s dialects, targets []any, read func(), args ...any) {
-	if n := len(args); n > 0 {
-		if rows, ok := args[n-1].(list); ok && len(rows) == 0 {
-			return
+// put replaces mentions, with links as well. The memories of fresh ones have nothing stored.
+func (t *tables) put(b *sqldb.Batch, namespace string, entries []entry, links, fresh bool) {
+	if t.SQLite != nil {
+		putSQLite(b, namespace, entries, links, fresh)
+		return
+	}
+	var put, gone, linked, ends sqldb.Rows
+	var memories []uuid.UUID
+	more := map[int64]int64{} // mentions, by concept
+	for _, e := range entries {
+		memories, ends = append(memories, e.memory), append(ends, []any{e.memory, endKey(e.memory)})
+		had := map[int64]float32{}
+		for _, m := range e.had {
+			had[m.concept] = float32(m.salience)
+		}
+		for _, m := range e.now {
+			salience, known := had[m.concept]
+			if !known {
+				more[m.concept]++
+			}
+			if !known || salience != float32(m.salience) {
+				put = append(put, []any{m.concept, e.memory, float32(m.salience)})
+			}
+			delete(had, m.concept)
+		}
+		for concept := range had {
+			more[concept]--
+			gone = append(gone, []any{concept, e.memory})
+		}
+		for _, l := range e.links {
+			linked = append(linked, []any{e.memory, l.Target, l.Relation})
 		}
 	}
-	if b.namespace != postgres.AllNamespaces {
-		args = append([]any{b.namespace}, args...)
+	b.Exec(`
+		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience)
+		SELECT n.name, m.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::uuid[], $4::real[]) AS m WHERE n.name = $1
+		ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience`, namespace, put)
+	b.Exec(`
+		DELETE FROM graph.memory_concepts m USING unnest($2::bigint[], $3::uuid[]) AS g (concept, memory)
+		WHERE m.namespace = $1 AND m.concept_id = g.concept AND m.memory_id = g.memory`, namespace, gone)
+	if links && !fresh {
+		b.Exec(`DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)`, namespace, memories)
 	}
-	b.steps = append(b.steps, step{dialects: s, args: args, targets: targets, read: read})
+	b.Exec(`
+		INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
+		SELECT n.name, l.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[], $4::text[]) AS l WHERE n.name = $1`, namespace, linked)
+	b.Exec(`SELECT graph.count_mentions($1, $2, $3)`, namespace, counted(more))
+	b.Exec(`
+		INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT n.name, e.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[]) AS e WHERE n.name = $1
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`, namespace, ends)
+	t.changed(b, namespace, memories)
 }
 
-// ask runs one query, whose only row it reads.
-func ask(ctx context.Context, t tables, namespace string, s dialects, targets []any, args ...any) error {
-	b := &batch{namespace: namespace}
-	b.query(s, targets, func() {}, args...)
-	return t.send(ctx, b)
+// putSQLite is put for SQLite. Triggers log that the memories have changed, and count the mentions of those that are not fresh.
+func putSQLite(b *sqldb.Batch, namespace string, entries []entry, links, fresh bool) {
+	var memories sqldb.Rows
+	more := map[int64]int64{}
+	for _, e := range entries {
+		memories = append(memories, []any{e.memory, storedMentions(e.now), e.links})
+		for _, m := range e.now {
+			more[m.concept]++
+		}
+	}
+	b.Exec(`
+		INSERT INTO graph_memories (namespace, memory_id, mentions, links, counted)
+		SELECT $1, unhex(value ->> 0, '-'), value ->> 1, coalesce(value ->> 2, '[]'), $2 FROM json_each($4) WHERE true
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET mentions = excluded.mentions, links = iif($3, excluded.links, links)`, namespace, fresh, links, memories)
+	if !fresh {
+		return
+	}
+	for _, count := range counted(more) {
+		b.Exec(`UPDATE graph_concepts SET mentions = mentions + $3 WHERE namespace = $1 AND id = $2`, namespace, count[0], count[1])
+	}
 }
 
-// lock returns the revisions of those memories that exist and are not sensitive. Until the transaction ends, they stay so.
-func lock(ctx context.Context, t tables, b *batch, memories []uuid.UUID) (map[uuid.UUID]int64, error) {
-	current := map[uuid.UUID]int64{}
-	var id uuid.UUID
-	var revision int64
-	b.query(dialects{
-		`SELECT id, revision FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE`,
-		`SELECT m.id, m.revision FROM json_each(?2) j CROSS JOIN memories m ON m.namespace = ?1 AND m.id = unhex(j.value, '-') WHERE NOT m.sensitive`,
-	}, []any{&id, &revision}, func() { current[id] = revision }, memories)
-	return current, t.send(ctx, b)
+// storedMentions is the column graph_memories.mentions: concepts with their salience in hundredths, as JSON. They are in order, so that
+// triggers see when nothing has changed.
+func storedMentions(list []mention) string {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b mention) int { return cmp.Compare(a.concept, b.concept) })
+	text := []byte{'['}
+	for i, m := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(append(text, '['), m.concept, 10)
+		text = strconv.AppendInt(append(text, ','), int64(math.Round(m.salience*100)), 10)
+		text = append(text, ']')
+	}
+	return string(append(text, ']'))
 }
 
-// lockNamespace lets one transaction at a time change the mentions of a namespace. Memories are locked before.
-func (b *batch) lockNamespace() { b.exec(dialects{postgres: "SELECT graph.lock_namespace($1)"}) }
-
-// putConcepts queues the statement that adds concepts.
-func (b *batch) putConcepts(concepts list) {
-	b.exec(dialects{
-		`INSERT INTO graph.concepts (namespace, id, key, name, kind)
-		SELECT n.name, c.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c WHERE n.name = $1
-		ON CONFLICT (namespace, id) DO NOTHING`,
-		`INSERT INTO graph_concepts (namespace, id, key, name, kind)
-		SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2) WHERE true
-		ON CONFLICT (namespace, id) DO NOTHING`,
-	}, concepts)
+// eachMention reads storedMentions. encoding/json takes ten times as long.
+func eachMention(stored []byte, fn func(mention)) {
+	var numbers [2]int64
+	n, negative, inside := 0, false, false
+	for _, b := range stored {
+		switch {
+		case b == '-':
+			negative = true
+		case '0' <= b && b <= '9':
+			numbers[n], inside = numbers[n]*10+int64(b-'0'), true
+		case inside:
+			if negative {
+				numbers[n] = -numbers[n]
+			}
+			if n++; n == len(numbers) {
+				fn(mention{numbers[0], float64(numbers[1]) / 100})
+				numbers, n = [2]int64{}, 0
+			}
+			negative, inside = false, false
+		}
+	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 const (
@@ -41,76 +43,63 @@ func (c Config) modelName() string {
 
 // embed makes vectors for the names and facts of memories. It reads the texts from the tables, which have none of
 // sensitive memories, and sends only texts that still exist.
-func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
-	return s.embedLacking(ctx, memories, func(ctx context.Context) ([]unembedded, error) {
-		return lackingIn(ctx, s.engine.written(), namespace, s.config.modelName(), memories)
+func (l *Leg) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
+	return l.embedLacking(ctx, memories, func(ctx context.Context) ([]unembedded, error) {
+		return lackingIn(ctx, l.store.DB(), namespace, l.config.modelName(), memories)
 	}, func(of []unembedded, vectors []code) error {
-		return s.engine.update(ctx, func(t tables) error {
-			b := &batch{namespace: namespace}
-			if _, err := lock(ctx, t, b, memories); err != nil { // the same order of locks as in Index
+		return l.update(ctx, func(t *tables) error {
+			if _, err := t.lock(ctx, namespace, memories); err != nil { // the same order of locks as in Index
 				return err
 			}
-			b.lockNamespace()
-			b.putVectors(s.config.modelName(), memories, of, vectors)
-			t.changed(b, memories)
-			return t.send(ctx, b)
+			b := &sqldb.Batch{}
+			t.lockNamespace(b, namespace)
+			t.putVectors(b, namespace, l.config.modelName(), memories, of, vectors)
+			t.changed(b, namespace, memories)
+			return t.send(ctx, namespace, b)
 		})
 	})
 }
 
 // embedNew is embed for memories that the transaction has just stored. They state no facts that need vectors, and concepts are what
 // they mention saliently.
-func (s *searcher) embedNew(ctx context.Context, t tables, namespace string, memories []uuid.UUID, concepts []int64) error {
-	b := &batch{namespace: namespace}
-	return s.embedLacking(ctx, memories, func(ctx context.Context) ([]unembedded, error) {
-		return queryUnembedded(ctx, t, b, dialects{
-			"SELECT id, 0::bigint, '', name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2) AND vector_model IS DISTINCT FROM $3",
-			`SELECT c.id, 0, '', c.name FROM json_each(?2) j CROSS JOIN graph_concepts c ON c.namespace = ?1 AND c.id = j.value
-			WHERE c.vector_model IS NOT ?3`,
-		}, concepts, s.config.modelName())
+func (l *Leg) embedNew(ctx context.Context, t *tables, namespace string, memories []uuid.UUID, concepts []int64) error {
+	return l.embedLacking(ctx, memories, func(ctx context.Context) ([]unembedded, error) {
+		return queryUnembedded(ctx, t.In(namespace), `
+			SELECT id, 0, '', name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2::bigint[]) AND vector_model IS DISTINCT FROM $3`,
+			namespace, concepts, l.config.modelName())
 	}, func(of []unembedded, vectors []code) error {
-		b.putVectors(s.config.modelName(), memories, of, vectors)
-		return t.send(ctx, b)
+		b := &sqldb.Batch{}
+		t.putVectors(b, namespace, l.config.modelName(), memories, of, vectors)
+		return t.send(ctx, namespace, b)
 	})
 }
 
 // lackingIn returns the distinct concepts and facts of memories without a vector of model. It leaves out phrases, which are too weak.
-func lackingIn(ctx context.Context, t tables, namespace, model string, memories []uuid.UUID) ([]unembedded, error) {
-	return queryUnembedded(ctx, t, &batch{namespace: namespace}, dialects{
-		`SELECT DISTINCT c.id, 0::bigint, '', c.name
-		FROM graph.memory_concepts m JOIN graph.concepts c ON c.namespace = m.namespace AND c.id = m.concept_id
-		WHERE m.namespace = $1 AND m.memory_id = ANY($2) AND m.salience >= $4 AND c.vector_model IS DISTINCT FROM $3
+func lackingIn(ctx context.Context, db sqldb.DB, namespace, model string, memories []uuid.UUID) ([]unembedded, error) {
+	mentioned := dialect(db,
+		`graph.memory_concepts m CROSS JOIN graph.concepts c WHERE m.salience >= $4 AND c.id = m.concept_id`,
+		`graph_memories m CROSS JOIN json_each(m.mentions) n CROSS JOIN graph_concepts c WHERE n.value ->> 1 >= 100 * $4 AND c.id = n.value ->> 0`)
+	return queryUnembedded(ctx, db.In(namespace), `
+		SELECT DISTINCT c.id, 0, '', c.name FROM `+mentioned+`
+			AND m.namespace = $1 AND m.memory_id = ANY($2::uuid[]) AND c.namespace = $1 AND c.vector_model IS DISTINCT FROM $3
 		UNION ALL
 		SELECT DISTINCT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
-		FROM graph.facts e
-		JOIN graph.concepts s ON s.namespace = e.namespace AND s.id = e.source_id
-		JOIN graph.concepts t ON t.namespace = e.namespace AND t.id = e.target_id
-		WHERE e.namespace = $1 AND e.memory_id = ANY($2) AND e.origin <> 'text' AND e.relation <> $5 AND e.vector_model IS DISTINCT FROM $3`,
-		`SELECT DISTINCT c.id, 0, '', c.name
-		FROM json_each(?2) j
-		CROSS JOIN graph_memories m ON m.namespace = ?1 AND m.memory_id = unhex(j.value, '-')
-		CROSS JOIN json_each(m.mentions) n
-		CROSS JOIN graph_concepts c ON c.namespace = m.namespace AND c.id = n.value ->> 0
-		WHERE n.value ->> 1 >= 100 * ?4 AND c.vector_model IS NOT ?3
-		UNION ALL
-		SELECT DISTINCT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
-		FROM json_each(?2) j
-		CROSS JOIN graph_facts e ON e.namespace = ?1 AND e.memory_id = unhex(j.value, '-')
-		CROSS JOIN graph_concepts s ON s.namespace = e.namespace AND s.id = e.source_id
-		CROSS JOIN graph_concepts t ON t.namespace = e.namespace AND t.id = e.target_id
-		WHERE e.origin <> 'text' AND e.relation <> ?5 AND e.vector_model IS NOT ?3`,
-	}, memories, model, salienceResolved, AliasRelation)
+		FROM graph.facts e CROSS JOIN graph.concepts s CROSS JOIN graph.concepts t
+		WHERE e.namespace = $1 AND e.memory_id = ANY($2::uuid[]) AND e.origin <> 'text' AND e.relation <> $5 AND e.vector_model IS DISTINCT FROM $3
+			AND s.namespace = $1 AND s.id = e.source_id AND t.namespace = $1 AND t.id = e.target_id`,
+		namespace, memories, model, salienceResolved, AliasRelation)
 }
 
-func queryUnembedded(ctx context.Context, t tables, b *batch, s dialects, args ...any) (out []unembedded, err error) {
-	var u unembedded
-	b.query(s, []any{&u.concept, &u.target, &u.relation, &u.text}, func() { out = append(out, u) }, args...)
-	return out, t.send(ctx, b)
+func queryUnembedded(ctx context.Context, db sqldb.Scoped, statement string, args ...any) ([]unembedded, error) {
+	return sqldb.Query(ctx, db, statement, args, func(scan sqldb.Scan) (u unembedded, err error) {
+		err = scan(&u.concept, &u.target, &u.relation, &u.text)
+		return u, err
+	})
 }
 
-// putVectors queues the statements that store vectors of concepts, and of facts of memories. They skip deleted ones.
-func (b *batch) putVectors(model string, memories []uuid.UUID, of []unembedded, vectors []code) {
-	var named, stated list
+// putVectors stores vectors of concepts, and of facts of memories. It skips deleted ones.
+func (t *tables) putVectors(b *sqldb.Batch, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) {
+	var named, stated sqldb.Rows
 	for i, u := range of {
 		if u.relation == "" {
 			named = append(named, []any{u.concept, vectors[i].bytes()})
@@ -118,26 +107,32 @@ func (b *batch) putVectors(model string, memories []uuid.UUID, of []unembedded, 
 			stated = append(stated, []any{u.concept, u.target, u.relation, vectors[i].bytes()})
 		}
 	}
-	b.each(dialects{
-		`UPDATE graph.concepts c SET vector = v.vector, vector_model = $2 FROM unnest($3::bigint[], $4::bytea[]) AS v (id, vector)
-		WHERE c.namespace = $1 AND c.id = v.id`,
-		"UPDATE graph_concepts SET vector = ?4, vector_model = ?2 WHERE namespace = ?1 AND id = ?3",
-	}, model, named)
-	b.each(dialects{
-		`UPDATE graph.facts e SET vector = v.vector, vector_model = $2
+	if t.SQLite != nil { // an UPDATE does not begin with the rows, and JSON has no bytes
+		for _, row := range named {
+			b.Exec(`UPDATE graph_concepts SET vector = $4, vector_model = $2 WHERE namespace = $1 AND id = $3`, append([]any{namespace, model}, row...)...)
+		}
+		for _, row := range stated {
+			b.Exec(`UPDATE graph_facts SET vector = $7, vector_model = $2
+				WHERE namespace = $1 AND memory_id = ANY($3::uuid[]) AND source_id = $4 AND target_id = $5 AND relation = $6`, append([]any{namespace, model, memories}, row...)...)
+		}
+		return
+	}
+	b.Exec(`
+		UPDATE graph.concepts c SET vector = v.vector, vector_model = $2 FROM unnest($3::bigint[], $4::bytea[]) AS v (id, vector)
+		WHERE c.namespace = $1 AND c.id = v.id`, namespace, model, named)
+	b.Exec(`
+		UPDATE graph.facts e SET vector = v.vector, vector_model = $2
 		FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::bytea[]) AS v (source, target, relation, vector)
 		WHERE e.namespace = $1 AND e.memory_id = ANY($3) AND e.source_id = v.source AND e.target_id = v.target AND e.relation = v.relation`,
-		`UPDATE graph_facts SET vector = ?7, vector_model = ?2
-		WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?3)) AND source_id = ?4 AND target_id = ?5 AND relation = ?6`,
-	}, model, memories, stated)
+		namespace, model, memories, stated)
 }
 
 // embedLacking makes vectors for what lacks one, and puts them.
-func (s *searcher) embedLacking(ctx context.Context, memories []uuid.UUID, lacking func(context.Context) ([]unembedded, error), put func([]unembedded, []code) error) error {
-	if s.config.Embedder == nil || len(memories) == 0 {
+func (l *Leg) embedLacking(ctx context.Context, memories []uuid.UUID, lacking func(context.Context) ([]unembedded, error), put func([]unembedded, []code) error) error {
+	if l.config.Embedder == nil || len(memories) == 0 {
 		return nil
 	}
-	prefix := s.config.Embedder.Model().DocumentPrefix
+	prefix := l.config.Embedder.Model().DocumentPrefix
 	list, err := lacking(ctx)
 	if err != nil || len(list) == 0 {
 		return err
@@ -153,7 +148,7 @@ func (s *searcher) embedLacking(ctx context.Context, memories []uuid.UUID, lacki
 			gone := slices.ContainsFunc(batch, func(u unembedded) bool { return !slices.Contains(still, u) })
 			return !gone, err
 		})
-		some, err := s.embedTexts(checked, texts)
+		some, err := l.embedTexts(checked, texts)
 		if err != nil {
 			return err
 		}
@@ -163,9 +158,9 @@ func (s *searcher) embedLacking(ctx context.Context, memories []uuid.UUID, lacki
 }
 
 // embedTexts embeds texts that have the prefix already.
-func (s *searcher) embedTexts(ctx context.Context, texts []string) ([]code, error) {
-	model := s.config.Embedder.Model()
-	vectors, err := s.config.Embedder.EmbedDocuments(ctx, texts)
+func (l *Leg) embedTexts(ctx context.Context, texts []string) ([]code, error) {
+	model := l.config.Embedder.Model()
+	vectors, err := l.config.Embedder.EmbedDocuments(ctx, texts)
 	if err != nil {
 		return nil, fmt.Errorf("embed %d names: %w", len(texts), err)
 	}
@@ -184,12 +179,12 @@ func (s *searcher) embedTexts(ctx context.Context, texts []string) ([]code, erro
 
 // Refresh embeds concepts and facts without a vector of the configured model. It retries after errors and returns
 // when it is done or ctx ends.
-func (s *searcher) Refresh(ctx context.Context, log *slog.Logger) {
-	if s.config.Embedder == nil {
+func (l *Leg) Refresh(ctx context.Context, log *slog.Logger) {
+	if l.config.Embedder == nil {
 		return
 	}
 	for {
-		err := s.refresh(ctx)
+		err := l.refresh(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -202,28 +197,74 @@ func (s *searcher) Refresh(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-func (s *searcher) refresh(ctx context.Context) error {
-	var namespaces []string
-	var one string
-	b := &batch{namespace: postgres.AllNamespaces}
-	b.query(dialects{
-		"SELECT DISTINCT namespace FROM graph.link_ends ORDER BY namespace", "SELECT DISTINCT namespace FROM graph_memories ORDER BY namespace",
-	}, []any{&one}, func() { namespaces = append(namespaces, one) })
-	if err := s.engine.written().send(ctx, b); err != nil {
+func (l *Leg) refresh(ctx context.Context) error {
+	db := l.store.DB()
+	namespaces, err := sqldb.Query(ctx, db.In(postgres.AllNamespaces), `SELECT DISTINCT namespace FROM `+memoriesTable(db)+` ORDER BY namespace`, nil,
+		func(scan sqldb.Scan) (namespace string, err error) {
+			err = scan(&namespace)
+			return namespace, err
+		})
+	if err != nil {
 		return err
 	}
 	for _, namespace := range namespaces {
-		memories, err := s.engine.lacking(ctx, namespace, s.config.modelName())
+		memories, err := l.lacking(ctx, namespace, l.config.modelName())
 		if err != nil {
 			return err
 		}
 		for batch := range slices.Chunk(memories, embedBatch) {
-			if err := s.embed(ctx, namespace, batch); err != nil {
+			if err := l.embed(ctx, namespace, batch); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// lacking returns the memories of which lackingIn returns something. SQLite would take ten times as long to find the mentions of concepts
+// in their JSON.
+func (l *Leg) lacking(ctx context.Context, namespace, model string) (memories []uuid.UUID, err error) {
+	if l.store.File == nil {
+		return l.store.DB().In(namespace).IDs(ctx, `
+			SELECT m.memory_id FROM graph.memory_concepts m JOIN graph.concepts c ON c.namespace = m.namespace AND c.id = m.concept_id
+			WHERE m.namespace = $1 AND m.salience >= $3 AND c.vector_model IS DISTINCT FROM $2
+			UNION
+			SELECT memory_id FROM graph.facts
+			WHERE namespace = $1 AND vector_model IS DISTINCT FROM $2 AND origin <> 'text' AND relation <> $4`, namespace, model, salienceResolved, AliasRelation)
+	}
+	err = l.store.File.Snapshot(ctx, func(all *sqlite.Snapshot) error {
+		var concept int64
+		lacking := map[int64]bool{}
+		if err := all.Each(ctx, "SELECT id FROM graph_concepts WHERE namespace = ?1 AND vector_model IS NOT ?2", []any{namespace, model}, []any{&concept}, func() error {
+			lacking[concept] = true
+			return nil
+		}); err != nil {
+			return err
+		}
+		var id uuid.UUID
+		add := func() error {
+			memories = append(memories, id)
+			return nil
+		}
+		if err := all.Each(ctx, `
+			SELECT DISTINCT memory_id FROM graph_facts
+			WHERE namespace = ?1 AND vector_model IS NOT ?2 AND origin <> 'text' AND relation <> '`+AliasRelation+`'`, []any{namespace, model}, []any{&id}, add); err != nil {
+			return err
+		}
+		if len(lacking) == 0 {
+			return nil
+		}
+		var mentions []byte
+		return all.Each(ctx, "SELECT memory_id, mentions FROM graph_memories WHERE namespace = ?1", []any{namespace}, []any{&id, &mentions}, func() error {
+			lacks := false
+			eachMention(mentions, func(m mention) { lacks = lacks || m.salience >= salienceResolved && lacking[m.concept] })
+			if lacks {
+				return add()
+			}
+			return nil
+		})
+	})
+	return memories, err
 }
 
 // meaning is a query's vector with its model's scale.
@@ -233,8 +274,8 @@ type meaning struct {
 }
 
 // meaningOf embeds a query. It returns no vector if the embedder fails or is late: names link without it.
-func (s *searcher) meaningOf(ctx context.Context, q leg.Query) meaning {
-	if s.config.Embedder == nil {
+func (l *Leg) meaningOf(ctx context.Context, q leg.Query) meaning {
+	if l.config.Embedder == nil {
 		return meaning{}
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -242,16 +283,16 @@ func (s *searcher) meaningOf(ctx context.Context, q leg.Query) meaning {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(embedShare*float64(time.Until(deadline))))
 		defer cancel()
 	}
-	cosines, err := s.scale(ctx)
+	cosines, err := l.scale(ctx)
 	if err != nil {
 		return meaning{}
 	}
-	model, vector := s.config.Embedder.Model(), q.Vector
-	if q.VectorModel != s.config.modelName() {
+	model, vector := l.config.Embedder.Model(), q.Vector
+	if q.VectorModel != l.config.modelName() {
 		if q.Text == "" {
 			return meaning{}
 		}
-		if vector, err = s.config.Embedder.EmbedQuery(ctx, model.QueryPrefix+q.Text); err != nil {
+		if vector, err = l.config.Embedder.EmbedQuery(ctx, model.QueryPrefix+q.Text); err != nil {
 			return meaning{}
 		}
 	}

@@ -35,20 +35,20 @@ type View struct {
 }
 
 // View implements Viewer. Names of the newest concepts may be their keys.
-func (s *searcher) View(ctx context.Context, namespace string) (*View, error) {
+func (l *Leg) View(ctx context.Context, namespace string) (*View, error) {
 	var ids []int64
-	ready, err := s.withNetwork(ctx, namespace, func(n *network) { ids = slices.Collect(maps.Keys(n.concept)) })
+	ready, err := l.withNetwork(ctx, namespace, func(n *network) { ids = slices.Collect(maps.Keys(n.concept)) })
 	if err != nil {
 		return nil, err
 	}
 	if !ready {
 		return nil, replica.ErrTooLarge
 	}
-	names, err := s.names(ctx, namespace, ids)
+	names, err := l.names(ctx, namespace, ids)
 	if err != nil {
 		return nil, err
 	}
-	view, err := s.images.View(ctx, namespace, replica.Need{Part: indexName}, 1)
+	view, err := l.images.View(ctx, namespace, replica.Need{Part: indexName}, 1)
 	if err != nil {
 		return nil, err
 	}

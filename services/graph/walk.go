@@ -17,19 +17,19 @@ import (
 // planning turns off JIT: compilation takes a hundred times as long as the walk.
 var planning = map[string]string{"jit": "off"}
 
-// walk implements tableWalker.
-func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error) {
+// walk searches by hop decay in SQL. With q.Explain it also returns the path of each hit.
+func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error) {
 	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
 	var paths [][]waypoint
-	err := postgres.Search(ctx, p.Or(p.pool), q.Namespace, planning, func(tx pgx.Tx) error {
+	err := postgres.Search(ctx, l.Or(l.store.Pool), q.Namespace, planning, func(tx pgx.Tx) error {
 		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {
 			return err
 		}
-		hits, err := p.hops(ctx, tx, q, starts)
+		hits, err := l.hopsInSQL(ctx, tx, q, starts)
 		result = found(hits)
 		if err == nil && q.Explain {
-			paths, err = p.paths(ctx, tx, q, starts, idsOf(hits))
+			paths, err = l.pathsInSQL(ctx, tx, q, starts, idsOf(hits))
 		}
 		return err
 	})
@@ -56,8 +56,8 @@ func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []
 	})
 }
 
-func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
-	statement, args := p.bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
+func (l *Leg) hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+	statement, args := l.bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
 	rows, err := tx.Query(ctx, statement, args...)
 	if err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 }
 
 // paths repeats the walk and returns the paths to memories.
-func (p *Postgres) paths(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, memories []uuid.UUID) ([][]waypoint, error) {
-	statement, args := p.bind(q, starts, memories, "WITH RECURSIVE"+hopTables+hopWays)
+func (l *Leg) pathsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, memories []uuid.UUID) ([][]waypoint, error) {
+	statement, args := l.bind(q, starts, memories, "WITH RECURSIVE"+hopTables+hopWays)
 	rows, err := tx.Query(ctx, statement, args...)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (p *Postgres) paths(ctx context.Context, tx pgx.Tx, q leg.Query, starts []s
 }
 
 // bind puts conditions and arguments of a search in place of the words with @.
-func (p *Postgres) bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (string, postgres.Args) {
+func (l *Leg) bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (string, postgres.Args) {
 	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
 	for i, s := range starts {
 		ids[i], weights[i] = s.concept, specificity(s.mentions)
@@ -110,8 +110,8 @@ func (p *Postgres) bind(q leg.Query, starts []start, found []uuid.UUID, statemen
 		name  string
 		value any
 	}{
-		{"@namespace", q.Namespace}, {"@starts", ids}, {"@weights", weights}, {"@hops", p.config.Hops}, {"@decay", p.config.Decay}, {"@degree", p.config.MaxDegree},
-		{"@mostOfStart", startDegree}, {"@frontier", p.config.Frontier}, {"@rounding", float64(precision)}, {"@euler", math.E}, {"@mentions", maxMentions},
+		{"@namespace", q.Namespace}, {"@starts", ids}, {"@weights", weights}, {"@hops", l.config.Hops}, {"@decay", l.config.Decay}, {"@degree", l.config.MaxDegree},
+		{"@mostOfStart", startDegree}, {"@frontier", l.config.Frontier}, {"@rounding", float64(precision)}, {"@euler", math.E}, {"@mentions", maxMentions},
 		{"@candidates", candidates(q)}, {"@floor", minScore(q)}, {"@depth", q.Depth}, {"@salient", salienceResolved}, {"@paired", maxPaired}, {"@at", q.AsOf},
 		{"@none", uuid.Nil}, {"@found", found}, {"@title", salienceTitle},
 	} {

@@ -42,7 +42,7 @@ func (s *Database) Surroundings(ctx context.Context, namespace string, of []reco
 					selectRecords, db.Live(filter, "m", &args), sides[side].compare, sides[side].order), args...)
 			}
 		}
-		err := db.In(namespace).Send(ctx, batch)
+		err := db.In(namespace).Send(ctx, &batch)
 		for i := range found {
 			slices.Reverse(found[i].Before) // the nearest were first
 		}

@@ -86,6 +86,11 @@ func (q rows) Status(ctx context.Context, index, namespace string) (Status, erro
 	return q.status(ctx, namespace, `namespace = $1 AND index_name = $2`, namespace, index)
 }
 
+// StatusIn is Progress.Status as a database has it, which may be a standby.
+func StatusIn(ctx context.Context, db sqldb.DB, index, namespace string) (Status, error) {
+	return rows{read: db}.Status(ctx, index, namespace)
+}
+
 // Total implements Store.
 func (q rows) Total(ctx context.Context, index string) (Status, error) {
 	return q.status(ctx, postgres.AllNamespaces, `index_name = $1`, index)

@@ -1,7 +1,7 @@
 // Package sqldb runs one statement on either engine, so that a store has one text for both.
 //  1. A statement is written in PostgreSQL's dialect. Package sqlite translates what differs, when it compiles it.
 //  2. DB is a database or a transaction. In tells the namespace, which row-level security asks for.
-//  3. Query, Get and Exec convert arguments and columns: SQLite has ids as bytes, times as numbers and lists as JSON.
+//  3. Query, Get and Exec convert arguments and columns: SQLite has ids as bytes, times as numbers, lists and Rows as JSON.
 //
 // A zero time and uuid.Nil are stored as NULL. Statements that differ by more stay with the packages of the engines.
 package sqldb
@@ -129,26 +129,68 @@ func (s Scoped) Call(ctx context.Context, call, statement string, args []any, ta
 
 // Batch collects statements that Send runs in one round trip.
 type Batch []struct {
-	statement string
-	args      []any
-	records   *[]record.Record
+	statement     string
+	args, targets []any
+	read          func()
+	records       *[]record.Record
 }
 
 // Records adds a statement that selects record.Columns.
 func (b *Batch) Records(to *[]record.Record, statement string, args ...any) {
-	*b = append(*b, Batch{{statement, args, to}}...)
+	*b = append(*b, Batch{{statement: statement, args: args, records: to}}...)
 }
 
-// Send runs the statements of a batch.
-func (s Scoped) Send(ctx context.Context, b Batch) (err error) {
+// Query adds a statement. read is called for each row, whose columns are then in targets. With empty Rows there are none, and the
+// statement is left out.
+func (b *Batch) Query(targets []any, read func(), statement string, args ...any) {
+	for _, arg := range args {
+		if rows, is := arg.(Rows); is && len(rows) == 0 {
+			return
+		}
+	}
+	*b = append(*b, Batch{{statement: statement, args: args, targets: targets, read: read}}...)
+}
+
+// Exec is Query for a statement that returns nothing.
+func (b *Batch) Exec(statement string, args ...any) { b.Query(nil, nil, statement, args...) }
+
+// Send runs the statements of a batch, and empties it.
+func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
 	batch := &pgx.Batch{}
-	for _, q := range b {
-		if s.db.SQLite == nil {
-			batch.Queue(q.statement, postgresArgs(q.args)...).Query(func(rows pgx.Rows) (err error) {
-				*q.records, err = pgx.CollectRows(rows, postgres.ScanRecord)
+	statements := *b
+	*b = nil
+	for _, q := range statements {
+		switch {
+		case s.db.SQLite == nil:
+			queued := batch.Queue(q.statement, postgresArgs(q.args)...)
+			if q.records == nil && q.read == nil {
+				continue
+			}
+			queued.Query(func(rows pgx.Rows) (err error) {
+				if q.records != nil {
+					*q.records, err = pgx.CollectRows(rows, postgres.ScanRecord)
+					return err
+				}
+				_, err = pgx.ForEachRow(rows, Replaced(q.targets, PostgresTarget), func() error {
+					q.read()
+					return nil
+				})
 				return err
 			})
-		} else if *q.records, err = s.Records(ctx, q.statement, q.args...); err != nil {
+		case q.records != nil:
+			*q.records, err = s.Records(ctx, q.statement, q.args...)
+		case q.read != nil:
+			_, err = Query(ctx, s, q.statement, q.args, func(scan Scan) (struct{}, error) {
+				err := scan(q.targets...)
+				if err == nil {
+					q.read()
+				}
+				return struct{}{}, err
+			})
+		default:
+			_, err = s.Exec(ctx, q.statement, q.args...)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -197,21 +239,66 @@ func (db DB) Live(f record.Filter, alias string, args *Args) string {
 	return where
 }
 
-// postgresArgs replaces zero times and ids by NULL.
-func postgresArgs(args []any) []any {
-	return Replaced(args, func(arg any) any {
-		switch v := arg.(type) {
-		case uuid.UUID:
-			if v == uuid.Nil {
-				return nil
-			}
-		case time.Time:
-			if v.IsZero() {
-				return nil
-			}
+// Rows are rows as the last argument of a statement, which reads them by `unnest($2::uuid[], $3::bigint[]) AS r (id, revision)`, for
+// instance. PostgreSQL has an array of each column.
+type Rows [][]any
+
+// columns returns the columns of rows.
+func (r Rows) columns() [][]any {
+	if len(r) == 0 {
+		return nil
+	}
+	out := make([][]any, len(r[0]))
+	for i := range out {
+		out[i] = make([]any, len(r))
+		for at, row := range r {
+			out[i][at] = orNull(row[i])
 		}
-		return arg
-	})
+	}
+	return out
+}
+
+// MarshalJSON implements json.Marshaler. Ids are in hexadecimal, times in microseconds.
+func (r Rows) MarshalJSON() ([]byte, error) {
+	converted := make([][]any, len(r))
+	for i, row := range r {
+		converted[i] = Replaced(row, func(v any) any {
+			if t, is := v.(time.Time); is {
+				return sqlite.Micros(t)
+			}
+			return v
+		})
+	}
+	return json.Marshal(converted)
+}
+
+// postgresArgs replaces zero times and ids by NULL, and rows by their columns.
+func postgresArgs(args []any) []any {
+	out := make([]any, 0, len(args))
+	for _, arg := range args {
+		if rows, is := arg.(Rows); is {
+			for _, column := range rows.columns() {
+				out = append(out, column)
+			}
+			continue
+		}
+		out = append(out, orNull(arg))
+	}
+	return out
+}
+
+func orNull(arg any) any {
+	switch v := arg.(type) {
+	case uuid.UUID:
+		if v == uuid.Nil {
+			return nil
+		}
+	case time.Time:
+		if v.IsZero() {
+			return nil
+		}
+	}
+	return arg
 }
 
 // SQLiteArgs replaces what SQLite has no type for, and adds the time if the statement asks for it.
@@ -222,7 +309,7 @@ func SQLiteArgs(statement string, args []any) (converted []any, err error) {
 			return sqlite.ID(v)
 		case time.Time:
 			return sqlite.Micros(v)
-		case []uuid.UUID, []string, []record.Link, map[string]any:
+		case Rows, []uuid.UUID, []string, []int64, []record.Link, map[string]any:
 			text, failed := json.Marshal(v)
 			err = errors.Join(err, failed)
 			return string(text)

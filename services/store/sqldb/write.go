@@ -25,6 +25,14 @@ func (s Store) DB() DB {
 	return DB{Postgres: s.Pool}
 }
 
+// Searched returns the database for searches, which is the standby if there is one.
+func (s Store) Searched(standby *postgres.Standby) DB {
+	if s.File != nil {
+		return s.DB()
+	}
+	return DB{Postgres: standby.Or(s.Pool)}
+}
+
 // Write runs fn in a transaction that begins with PostgreSQL's settings, as postgres.Write.
 func (s Store) Write(ctx context.Context, settings string, fn func(Tx) error) error {
 	if s.File != nil {

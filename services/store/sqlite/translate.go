@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 )
@@ -11,17 +12,30 @@ const Now = "now"
 var (
 	constructs = strings.NewReplacer(
 		"memory.", "", "lexical.", "lexical_", "dense.", "dense_", "graph.", "graph_", // schemas
-		" FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "", // there is one writer at a time
+		" FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "", " FOR SHARE", "", // there is one writer at a time
 		` COLLATE "C"`, "", "now()", ":"+Now,
 	)
-	idLists   = regexp.MustCompile(`= ANY\((\$\d+)::uuid\[\]\)`)
-	textLists = regexp.MustCompile(`= ANY\((\$\d+)::text\[\]\)`)
+	idLists = regexp.MustCompile(`= ANY\((\$\d+)::uuid\[\]\)`)
+	lists   = regexp.MustCompile(`= ANY\((\$\d+)::(?:text|bigint)\[\]\)`)
+	rows    = regexp.MustCompile(`unnest\((\$\d+)::([^)]+)\)\s+AS (\w+) \(([\w, ]+)\)`)
 )
 
 // translate returns a statement of PostgreSQL's dialect in that of SQLite, which also knows placeholders like $1. A list is an
-// argument of JSON. Statements of SQLite's own dialect stay as they are.
+// argument of JSON, and so are rows that are unnested. Statements of SQLite's own dialect stay as they are.
 func translate(statement string) string {
 	statement = constructs.Replace(statement)
 	statement = idLists.ReplaceAllString(statement, `IN (SELECT unhex(value, '-') FROM json_each(${1}))`)
-	return textLists.ReplaceAllString(statement, `IN (SELECT value FROM json_each(${1}))`)
+	statement = lists.ReplaceAllString(statement, `IN (SELECT value FROM json_each(${1}))`)
+	return rows.ReplaceAllStringFunc(statement, func(unnested string) string {
+		parts := rows.FindStringSubmatch(unnested)
+		types, columns := strings.Split(parts[2], ","), strings.Split(parts[4], ", ")
+		for i, name := range columns {
+			column := fmt.Sprintf("value ->> %d", i)
+			if strings.HasSuffix(types[i], "uuid[]") {
+				column = "unhex(" + column + ", '-')"
+			}
+			columns[i] = column + " AS " + name
+		}
+		return fmt.Sprintf("(SELECT %s FROM json_each(%s)) AS %s", strings.Join(columns, ", "), parts[1], parts[3])
+	})
 }

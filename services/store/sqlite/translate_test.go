@@ -2,7 +2,7 @@ package sqlite_test
 
 import "testing"
 
-// A statement in PostgreSQL's dialect runs: lists of ids and texts, schemas, locks, collations, the time and placeholders.
+// A statement in PostgreSQL's dialect runs: lists of ids and texts, rows, schemas, locks, collations, the time and placeholders.
 func TestTranslated(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -12,5 +12,11 @@ func TestTranslated(t *testing.T) {
 		SELECT name FROM memory.memories WHERE id = ANY($2::uuid[]) AND name = ANY($1::text[]) AND expires_at > $3
 		ORDER BY name COLLATE "C" LIMIT 1 FOR UPDATE SKIP LOCKED`, `["b", "a"]`, `["01234567-89ab-cdef-0123-456789abcdef"]`, 1).Scan(&name); err != nil || name != "a" {
 		t.Errorf("a translated statement returns %q, %v, want a", name, err)
+	}
+	var times int
+	if err := db.Read.QueryRowContext(t.Context(), `
+		SELECT r.times FROM memory.memories m JOIN unnest($2::uuid[], $3::bigint[]) AS r (id, times) ON m.id = r.id WHERE m.name = $1`,
+		"a", `[["01234567-89ab-cdef-0123-456789abcdef", 3], [null, 4]]`).Scan(&times); err != nil || times != 3 {
+		t.Errorf("rows that are unnested give %d, %v, want 3", times, err)
 	}
 }
