@@ -191,7 +191,7 @@ func (p *page) live(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *page) recalls(w http.ResponseWriter, r *http.Request) {
-	views := []Recall{}
+	views := []recalled{}
 	for _, one := range p.recent.Recalls(recent.Kind(r.URL.Query().Get("kind")), number(r, "limit", 50)) {
 		views = append(views, viewOf(one))
 	}

@@ -79,8 +79,8 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func stateName(s triskelev1.LegState) string { return strings.TrimPrefix(s.String(), "LEG_STATE_") }
 
-// Live is how a leg did in the last hour, as GET /api/live returns it. Times are in milliseconds.
-type Live struct {
+// live is how a leg did in the last hour, as GET /api/live returns it. Times are in milliseconds.
+type live struct {
 	Leg      string         `json:"leg"` // "" for recalls as a whole
 	Searches int            `json:"searches"`
 	P50      float64        `json:"p50"`
@@ -93,10 +93,10 @@ type Live struct {
 	Series [][7]float64 `json:"series"`
 }
 
-func liveView(all []recent.Live) []Live {
-	views := []Live{}
+func liveView(all []recent.Live) []live {
+	views := []live{}
 	for _, l := range all {
-		view := Live{Leg: l.Leg, Searches: l.Searches, P50: ms(l.P50), P95: ms(l.P95), P99: ms(l.P99), Budget: ms(l.Budget), States: map[string]int{}, Series: [][7]float64{}}
+		view := live{Leg: l.Leg, Searches: l.Searches, P50: ms(l.P50), P95: ms(l.P95), P99: ms(l.P99), Budget: ms(l.Budget), States: map[string]int{}, Series: [][7]float64{}}
 		for state, n := range l.States {
 			view.States[stateName(state)] = n
 		}
@@ -110,8 +110,8 @@ func liveView(all []recent.Live) []Live {
 	return views
 }
 
-// Recall is a recent recall, as GET /api/recalls returns it. Times are in milliseconds.
-type Recall struct {
+// recalled is a recent recall, as GET /api/recalls returns it. Times are in milliseconds.
+type recalled struct {
 	ID       uint64    `json:"id"`
 	TraceID  string    `json:"trace_id"`
 	Start    time.Time `json:"start"`
@@ -121,11 +121,11 @@ type Recall struct {
 	Degraded string    `json:"degraded"`
 	Failed   string    `json:"failed"`
 	Recorded bool      `json:"recorded"` // with spans, not only an outline
-	Legs     []Leg     `json:"legs"`
+	Legs     []leg     `json:"legs"`
 }
 
-// Leg is a leg's part in a recall.
-type Leg struct {
+// leg is a leg's part in a recall.
+type leg struct {
 	Leg    string  `json:"leg"`
 	State  string  `json:"state"`
 	Reason string  `json:"reason"`
@@ -135,13 +135,13 @@ type Leg struct {
 	Hits   int     `json:"hits"`
 }
 
-func viewOf(r *recent.Recall) Recall {
-	view := Recall{
+func viewOf(r *recent.Recall) recalled {
+	view := recalled{
 		ID: r.ID, TraceID: r.TraceID, Start: r.Start.UTC(), Took: ms(r.Took), Budget: ms(r.Budget), Hits: r.Hits, Degraded: r.Degraded,
-		Failed: r.Failed, Recorded: len(r.Spans) > 0, Legs: []Leg{},
+		Failed: r.Failed, Recorded: len(r.Spans) > 0, Legs: []leg{},
 	}
 	for _, l := range r.Legs {
-		view.Legs = append(view.Legs, Leg{l.Name, stateName(l.State), l.Reason, ms(l.Spent), ms(l.Budget), ms(l.Queued), l.Hits})
+		view.Legs = append(view.Legs, leg{l.Name, stateName(l.State), l.Reason, ms(l.Spent), ms(l.Budget), ms(l.Queued), l.Hits})
 	}
 	return view
 }

@@ -76,7 +76,7 @@ var covered = map[string]string{
 	"services/agents/cli: exec.Command":                     "the hook leaves a process of this program behind, and tells it the path of a transcript",
 	"services/agents/importer: os.OpenFile":                 "an import's journal beside its source: positions and ids, for the user alone",
 	"services/agents/importer: sql.Open":                    "the SQLite file that is imported from, read only",
-	"services/agents/spending/traces: http.Client":          "`triskele budget` and `triskele top` ask for traces and figures where their user says, and send nothing but that question",
+	"services/agents/spending/traces: http.Client":          "`triskele budget` asks for traces where its user says, and sends nothing but that question",
 	"services/embed/remote: endpoint.New":                   "TestCanary has an embedder that keeps every request; the database keeps sensitive memories out of the queue and of the vectors",
 	"services/llm/internal/chat: endpoint.New":              "TestCanary has a model that keeps every request, for the curator and the extractor; memory.Curatable, graph.Extractions and the database keep sensitive memories out",
 	"services/store/postgres: pgxpool.NewWithConfig":        "the database: TestCanary looks into every table",
@@ -119,8 +119,6 @@ var libraries = map[string]string{
 	"github.com/pgvector/pgvector-go":           "no",
 	"github.com/pressly/goose/v3":               "the database",
 	"github.com/prometheus/client_golang":       "metrics of Go and the process, and how metrics are written: TestCanary reads them",
-	"github.com/prometheus/client_model":        "no",
-	"github.com/prometheus/common":              "no",
 	"github.com/rs/cors":                        "no",
 	"github.com/schollz/progressbar/v3":         "draws where it is told to: the error output of an import",
 	"github.com/x448/float16":                   "no",
@@ -146,7 +144,6 @@ var libraries = map[string]string{
 	"github.com/cespare/xxhash/v2":              "no",
 	"github.com/vgarvardt/pgx-google-uuid/v5":   "no",
 
-	"charm.land/bubbletea/v2":                "draws `triskele top`, which has figures alone, on the terminal that it is given",
 	"github.com/google/jsonschema-go":        "no",
 	"github.com/modelcontextprotocol/go-sdk": "answers to an agent, by standard output or to who asked over HTTP; its log is ours: TestMCPLogsNoTexts reads it",
 }

@@ -1,12 +1,8 @@
 package e2e_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -160,24 +156,6 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	shared("those that are left are called", append(every("-3"), "memory-2")...)
-	// triskele top adds up what the replicas have, and names one that is away.
-	gone := freeAddress(t)
-	top := []string{"top", "--json", "--admin", "http://" + s.operators("fuser"), "--admin", "http://" + gone}
-	for _, name := range append(every("-3"), "memory-2") {
-		top = append(top, "--admin", "http://"+s.operators(name))
-	}
-	var errs bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "triskele"), top...)
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	var frame struct {
-		Queues []struct{ Index string }
-		Images int
-		Away   []string
-	}
-	if err != nil || json.Unmarshal(out, &frame) != nil || len(frame.Queues) != 2 || frame.Images == 0 || len(frame.Away) != 1 || !strings.Contains(frame.Away[0], gone) {
-		t.Errorf("triskele top: %v, %+v, want the queues of dense and graph, images, and %s away: %s", err, frame, gone, &errs)
-	}
 	halt()
 	load.Wait()
 	t.Logf("%d recalls and %d writes, none of which failed", recalls.Load(), writes.Load())

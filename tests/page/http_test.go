@@ -304,40 +304,6 @@ func TestSensitiveMemories(t *testing.T) {
 	}
 }
 
-// TestTop reads what the page reads, as one plain frame where there is no terminal.
-func TestTop(t *testing.T) {
-	s := start(t)
-	s.recall(20, 5*time.Second)
-	s.slow.Store(int64(time.Minute))
-	s.recall(1, 500*time.Millisecond)
-	for name, x := range map[string]struct {
-		args []string
-		code int
-		want []string
-	}{
-		"a frame": {[]string{"--admin", s.url}, 0, []string{
-			"recalls ", "answered 20, degraded 1", "dense ", "OK 20, TIMED_OUT 1", "graph  ", "pending", "1 image of a namespace, ", "the dense leg timed out (no answer within",
-		}},
-		"no gateway": {[]string{"--admin", "http://127.0.0.1:1", "--once"}, 1, []string{"error: ", "--admin"}},
-		"no figures": {[]string{"--admin", s.url + "/v1", "--once"}, 1, []string{"404"}},
-		"too often":  {[]string{"--every", "1ms"}, 2, []string{"100ms or more"}},
-	} {
-		var out bytes.Buffer
-		code := cli.Run(t.Context(), append([]string{"top"}, x.args...), cli.Env{In: strings.NewReader(""), Out: &out, Err: &out, Getenv: os.Getenv, Now: time.Now})
-		if code != x.code {
-			t.Errorf("%s: got %d, want %d: %s", name, code, x.code, &out)
-		}
-		for _, want := range x.want {
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("%s: got no %q in\n%s", name, want, &out)
-			}
-		}
-		if strings.Contains(out.String(), "\x1b") {
-			t.Errorf("%s: got control characters, want plain text: %q", name, &out)
-		}
-	}
-}
-
 func TestBudgetReadsWhatIsRemembered(t *testing.T) {
 	s := start(t)
 	s.slow.Store(int64(80 * time.Millisecond))

@@ -120,7 +120,6 @@ type commands struct {
 	Demo       demoCmd       `cmd:"" group:"Try it:" help:"Show what recall does, on a temporary database."`
 	Eval       evalCmd       `cmd:"" group:"Try it:" help:"Measure recall on a data set with known answers."`
 	Budget     budgetCmd     `cmd:"" group:"Look after it:" help:"Show from recorded traces where recalls spend their time, and what another budget would drop and cost."`
-	Top        topCmd        `cmd:"" group:"Look after it:" help:"Show live what a gateway does: recalls, legs against their budgets, queues, memory, and the slowest recalls with their reasons."`
 	Token      tokenCmd      `cmd:"" group:"Look after it:" help:"Make, list and revoke the tokens that callers show to a gateway."`
 	Config     configCmd     `cmd:"" group:"Look after it:" help:"Show the settings and the source of each."`
 	Completion completionCmd `cmd:"" group:"This program:" help:"Print the completion script of a shell."`

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/page"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/internal/render"
 )
@@ -277,24 +276,4 @@ func FuzzSnippet(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestTop(t *testing.T) {
-	at := day
-	top := render.Top{
-		Source: "http://127.0.0.1:7410", At: at,
-		Live: []page.Live{
-			{Searches: 40, P50: 1.2, P95: 30, P99: 48, Budget: 450, States: map[string]int{"OK": 38, "TRUNCATED": 2}, Series: [][7]float64{{float64(at.Unix() - 10), 1, 2, 3, 450, 3.2, 5}}},
-			{Leg: "dense", Searches: 40, P50: 1.1, P95: 29, P99: 45, Budget: 400, States: map[string]int{"OK": 38, "TIMED_OUT": 2}, Series: [][7]float64{{float64(at.Unix() - 100), 1, 2, 3, 450, 3.2, 5}}},
-		},
-		Recalls: []page.Recall{
-			{ID: 1, Start: at, Took: 12, Budget: 450, Legs: []page.Leg{{Leg: "lexical", Spent: 1}, {Leg: "dense", Spent: 9, Queued: 4}}},
-			{ID: 2, Start: at, Took: 48, Budget: 50, Degraded: "This recall is incomplete: the dense leg timed out (no answer within 45ms)."},
-			{ID: 3, Start: at, Took: 20, Budget: 50, Legs: []page.Leg{{Leg: "lexical", Spent: 1}}},
-			{ID: 4, Start: at, Took: 1, Budget: 50, Failed: "Unavailable"},
-		},
-		Queues: []render.Queue{{Index: "dense", Pending: 12, Dead: 1, Lag: 1500}}, Images: 3, Memory: 12 << 20,
-	}
-	golden(t, "top.golden", render.Style{}.Top(top))
-	golden(t, "top-none.golden", render.Style{}.Top(render.Top{Source: "here", At: at}))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
+	"time"
 	"unicode/utf8"
 
 	"github.com/triskele/triskele/services/agents/spending"
@@ -54,6 +55,8 @@ func (s Style) Spending(report *spending.Report) string {
 	}
 	return b.String()
 }
+
+func millis(ms float64) string { return Duration(time.Duration(ms * float64(time.Millisecond))) }
 
 // percent formats a share, with a decimal below 10 %.
 func percent(share float64) string {

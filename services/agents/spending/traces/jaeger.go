@@ -100,7 +100,7 @@ func (s jaegerSpan) message(service string) (*triskelev1.Span, error) {
 
 // getJSON reads a value from a path below base.
 func getJSON[T any](ctx context.Context, q Query, base, path string, values url.Values) (out T, err error) {
-	body, err := q.Get(ctx, base, path, values)
+	body, err := q.get(ctx, base, path, values)
 	if err != nil {
 		return out, err
 	}

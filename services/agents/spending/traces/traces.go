@@ -102,7 +102,7 @@ func Tempo(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
 
 // read reads OTLP JSON from a path below base.
 func (q Query) read(ctx context.Context, base, path string, values url.Values) ([]otlp.Trace, error) {
-	body, err := q.Get(ctx, base, path, values)
+	body, err := q.get(ctx, base, path, values)
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +110,8 @@ func (q Query) read(ctx context.Context, base, path string, values url.Values) (
 	return Read(body)
 }
 
-// Get sends a GET request for a path below base. The caller closes the body.
-func (q Query) Get(ctx context.Context, base, path string, values url.Values) (io.ReadCloser, error) {
+// get sends a GET request for a path below base. The caller closes the body.
+func (q Query) get(ctx context.Context, base, path string, values url.Values) (io.ReadCloser, error) {
 	at, err := url.Parse(base)
 	if err != nil || at.Host == "" {
 		return nil, fmt.Errorf("%q is not a URL such as http://127.0.0.1:16686", base)
