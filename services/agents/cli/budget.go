@@ -25,9 +25,7 @@ type budgetCmd struct {
 	Budgets []time.Duration   `help:"Budgets to try." default:"10ms,15ms,20ms,30ms,50ms,70ms,100ms,150ms,200ms,300ms,500ms,700ms,1s" placeholder:"TIME"`
 	Leg     []string          `help:"The gateway's legs, as given to fuserd; not needed for the default." env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
 	Quality []byte            `help:"JSON file of an evaluation's report, such as docs/evidence/fusion.json, to estimate the recall that a budget leaves." type:"filecontent" placeholder:"FILE"`
-	JSON    bool              `help:"Print the report as JSON." xor:"form"`
-	HTML    bool              `help:"Print the report as a self-contained HTML page." xor:"form"`
-	SVG     bool              `help:"Print the report's plot as SVG." xor:"form"`
+	jsonFlag
 }
 
 // Validate checks the ranges.
@@ -73,15 +71,7 @@ func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	report.Source = source
-	switch {
-	case c.JSON:
-		return env.show(true, report, "")
-	case c.HTML:
-		return report.HTML(env.Out)
-	case c.SVG:
-		return env.print(report.SVG())
-	}
-	return env.print(env.style().Spending(report))
+	return env.show(c.JSON, report, env.style().Spending(report))
 }
 
 // read fetches the traces and names their source.

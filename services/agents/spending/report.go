@@ -65,6 +65,23 @@ type Leg struct {
 	Budget float64 `json:"budget_ms"` // the median
 }
 
+// Sets returns the sets of queries of the evaluation.
+func (report *Report) Sets() []string {
+	if len(report.Budgets) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(report.Budgets[0].Quality))
+}
+
+// Measures returns the evaluation's measures of quality.
+func (report *Report) Measures() []string {
+	sets := report.Sets()
+	if len(sets) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(report.Budgets[0].Quality[sets[0]]))
+}
+
 // ErrNothing means that the traces have no recall.
 var ErrNothing = errors.New("the traces have no recall")
 

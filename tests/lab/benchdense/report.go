@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/triskele/triskele/services/agents/spending/chart"
+	"github.com/triskele/triskele/tests/lab/chart"
 	"github.com/triskele/triskele/tests/lab/measure"
 )
 

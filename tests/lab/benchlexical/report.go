@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/triskele/triskele/services/agents/spending/chart"
+	"github.com/triskele/triskele/tests/lab/chart"
 )
 
 // write writes what was measured so far.

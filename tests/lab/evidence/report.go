@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/triskele/triskele/services/agents/spending/chart"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/tests/lab/chart"
 	"github.com/triskele/triskele/tests/lab/stats"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/triskele/triskele/services/agents/spending/chart"
+	"github.com/triskele/triskele/tests/lab/chart"
 )
 
 func TestSVG(t *testing.T) {

@@ -108,23 +108,6 @@ func (c Chart) SVG() string {
 	return b.String()
 }
 
-// Stack draws charts below each other in one SVG, each under its title.
-func Stack(titles []string, charts []Chart) string {
-	const title = 32
-	var parts strings.Builder
-	width, at := 0, 0
-	for i, c := range charts {
-		w, h := cmp.Or(c.Width, 720), cmp.Or(c.Height, 400)
-		fmt.Fprintf(&parts, `<text x="%d" y="%d" font-size="14" font-weight="bold">%s</text>`+"\n", left, at+title-8, html.EscapeString(titles[i]))
-		parts.WriteString(strings.Replace(c.SVG(), "<svg ", fmt.Sprintf(`<svg y="%d" width="%d" height="%d" `, at+title, w, h), 1))
-		width, at = max(width, w), at+title+h
-	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif">
-<rect width="100%%" height="100%%" fill="white"/>
-%s</svg>
-`, width, at, parts.String())
-}
-
 func (s Series) colour() string { return palette[s.Colour%len(palette)] }
 
 // scale returns the function that maps values on the axis to pixels between from and to.
