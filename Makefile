@@ -229,9 +229,9 @@ bench-graph: ## Time graph searches on both stores at ARCS mentions and links, w
 SETS ?= locomo-turn
 STORE ?= sqlite
 OUT ?= out/eval-$(STORE)
-EVAL := bin/triskele eval --data "$(DATA)" --sets "$(SETS)" --store $(STORE) --out "$(OUT)" $(if $(COMPARE),--compare "$(COMPARE)") $(if $(CONFIGS),--configs $(CONFIGS)) $(if $(SCORER),--scorer $(SCORER))
+EVAL := bin/triskele eval --data "$(DATA)" --sets "$(SETS)" --store $(STORE) --out "$(OUT)" $(if $(CONFIGS),--configs $(CONFIGS)) $(if $(SCORER),--scorer $(SCORER))
 .PHONY: eval
-eval: build ## Measure recall: make eval DATA=DIR [SETS=a,b] [STORE=sqlite|postgres] [OUT=DIR] [COMPARE=DIR of another run] [CONFIGS=D-lexical] [SCORER=bm25|ts_rank]
+eval: build ## Measure recall: make eval DATA=DIR [SETS=a,b] [STORE=sqlite|postgres] [OUT=DIR] [CONFIGS=D-lexical] [SCORER=bm25|ts_rank]
 	@test -n "$(DATA)" || { echo "make eval needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 ifeq ($(STORE),postgres)
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install

@@ -64,7 +64,6 @@ type Options struct {
 	Progress    io.Writer      // for progress bars; nil means none
 	Lexical     lexical.Config // the lexical leg's
 	Command     string         // the command line, for the report; it must not show passwords
-	Compare     string         // folder of an earlier run to compare the rankings with; may be empty
 }
 
 // config is a selection of legs.
@@ -136,15 +135,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 			return nil, err
 		}
 	}
-	if options.Compare == "" {
-		return report, nil
-	}
-	comparisons, err := CompareRuns(options.Compare, options.Out)
-	if err != nil {
-		return nil, err
-	}
-	report.Comparisons = comparisons
-	return report, report.write(options.Out)
+	return report, nil
 }
 
 type runner struct {

@@ -30,8 +30,6 @@ type Report struct {
 	Database string      `json:"database"` // engine and version
 	Settings Settings    `json:"settings"`
 	Sets     []SetReport `json:"sets"`
-	// Comparisons with the run in Options.Compare.
-	Comparisons []Comparison `json:"comparisons,omitempty"`
 }
 
 // Settings are the settings that rankings and latencies depend on.

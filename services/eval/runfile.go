@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -63,52 +61,6 @@ func writeFile(name string, write func(io.Writer)) (err error) {
 	return os.Rename(name+".part", name)
 }
 
-// Comparison says how far two runs of the same set and configuration agree on the first ten documents.
-type Comparison struct {
-	Set     string  `json:"set"`
-	Config  string  `json:"config"`
-	Queries int     `json:"queries"`        // with a hit in at least one of the runs
-	Same    float64 `json:"same"`           // share of queries with the same documents in the same order
-	Tied    float64 `json:"same_but_ties"`  // like Same, but tied documents may be in any order
-	Overlap float64 `json:"overlap_at_ten"` // mean share of documents that both runs have
-}
-
-const (
-	// comparedDepth is how many documents of a ranking are compared.
-	comparedDepth = 10
-	// tie is the largest relative difference of two scores that count as equal.
-	tie = 1e-4
-)
-
-// CompareRuns compares the run files that two folders of results have in common. It returns an error if there are none.
-func CompareRuns(dirA, dirB string) ([]Comparison, error) {
-	files, err := fs.Glob(os.DirFS(dirA), "runs/*/*.trec") // sorted
-	if err != nil {
-		return nil, err
-	}
-	var comparisons []Comparison
-	for _, file := range files {
-		if _, err := os.Stat(filepath.Join(dirB, file)); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		a, err := ReadRun(filepath.Join(dirA, file))
-		if err != nil {
-			return nil, err
-		}
-		b, err := ReadRun(filepath.Join(dirB, file))
-		if err != nil {
-			return nil, err
-		}
-		c := compare(a, b)
-		c.Set, c.Config = path.Base(path.Dir(file)), strings.TrimSuffix(path.Base(file), ".trec")
-		comparisons = append(comparisons, c)
-	}
-	if len(comparisons) == 0 {
-		return nil, fmt.Errorf("%s and %s have no run file in common", dirA, dirB)
-	}
-	return comparisons, nil
-}
-
 // Ranking is one query's part of a run file, best first.
 type Ranking struct {
 	IDs    []string
@@ -137,49 +89,4 @@ func ReadRun(name string) (map[string]Ranking, error) {
 		return nil
 	})
 	return run, err
-}
-
-func compare(a, b map[string]Ranking) Comparison {
-	queries := maps.Clone(a)
-	maps.Copy(queries, b)
-	same, tied, overlap := 0, 0, 0.0
-	for id := range queries {
-		a, b := a[id], b[id]
-		topA, topB := a.IDs[:min(comparedDepth, len(a.IDs))], b.IDs[:min(comparedDepth, len(b.IDs))]
-		if slices.Equal(topA, topB) {
-			same++
-		}
-		if sameButTies(topA, topB, a.Scores, b.Scores) {
-			tied++
-		}
-		shared := 0
-		for _, id := range topA {
-			if slices.Contains(topB, id) {
-				shared++
-			}
-		}
-		if longest := max(len(topA), len(topB)); longest > 0 {
-			overlap += float64(shared) / float64(longest)
-		}
-	}
-	n := float64(max(len(queries), 1))
-	return Comparison{Queries: len(queries), Same: float64(same) / n, Tied: float64(tied) / n, Overlap: overlap / n}
-}
-
-// sameButTies reports whether, at every rank, the two documents are the same or are tied in both runs.
-func sameButTies(topA, topB []string, scoresA, scoresB map[string]float64) bool {
-	if len(topA) != len(topB) {
-		return false
-	}
-	tied := func(scores map[string]float64, x, y string) bool {
-		s, okX := scores[x]
-		t, okY := scores[y]
-		return okX && okY && math.Abs(s-t) <= tie*max(math.Abs(s), math.Abs(t))
-	}
-	for i := range topA {
-		if topA[i] != topB[i] && !(tied(scoresA, topA[i], topB[i]) && tied(scoresB, topA[i], topB[i])) {
-			return false
-		}
-	}
-	return true
 }

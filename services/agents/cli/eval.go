@@ -24,7 +24,6 @@ type evalCmd struct {
 	Configs     []string   `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
 	Scorer      string     `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
 	Embedder    open.Flags `embed:"" group:"Embedder:"`
-	Compare     string     `help:"Folder of an earlier run, for example on the other store. The report compares the rankings." placeholder:"DIR"`
 	Limit       int        `help:"Queries per set; 0 means all." default:"0"`
 	Concurrency int        `help:"Concurrent recalls; measure latencies with 1." default:"1"`
 }
@@ -49,7 +48,6 @@ func (c *evalCmd) command() string {
 	add(len(c.Configs) > 0, "--configs", strings.Join(c.Configs, ","))
 	add(c.Scorer != "bm25", "--scorer", c.Scorer)
 	add(c.Gateway != "", "--gateway", "GATEWAY")
-	add(c.Compare != "", "--compare", "COMPARE")
 	add(c.Embedder.Embedder != "builtin", "--embedder", strconv.Quote(c.Embedder.Embedder))
 	add(c.Limit > 0, "--limit", strconv.Itoa(c.Limit))
 	add(c.Concurrency > 1, "--concurrency", strconv.Itoa(c.Concurrency))
@@ -72,7 +70,7 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	config.Scorer = lexical.ScorerByName(c.Scorer)
 	report, err := eval.Run(ctx, eval.Options{
 		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Gateway: c.Gateway, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
-		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(), Compare: c.Compare,
+		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(),
 		Embedder: embedder, Fallback: fallback, Lexical: config,
 	}, process, log)
 	if err != nil {
