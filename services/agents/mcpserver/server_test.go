@@ -15,6 +15,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/proto/client"
 	"github.com/triskele/triskele/services/agents/briefing"
 	"github.com/triskele/triskele/services/agents/mcpserver"
 	"github.com/triskele/triskele/services/embed"
@@ -208,6 +209,9 @@ func TestRecallKeepsToItsTokens(t *testing.T) {
 	a := connect(t, usual)
 	for i := range 20 {
 		a.must("remember", args{"content": "Pier " + strings.Repeat(string(rune('a'+i)), 4) + " was built by " + strings.Repeat(string(rune('z'-i)), 5) + " and repaired since"})
+	}
+	if err := client.New(a.system.Conn).WaitIndexed(t.Context(), usual.Namespace, nil); err != nil {
+		t.Fatal(err)
 	}
 	text, data := a.must("recall", args{"query": "who built the pier", "limit": 20, "max_tokens": 300})
 	want(t, "recall", text, "more found; raise max_tokens")
