@@ -1,8 +1,6 @@
 package page
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,53 +22,25 @@ type row struct {
 	Reason   string     `json:"reason,omitempty"`
 }
 
-// waterfall returns the spans of a trace as a tree, root first. Spans without a recorded parent hang below the root.
+// waterfall returns the spans of a trace as a tree, root first.
 func waterfall(spans []*triskelev1.Span) []row {
 	rows := []row{}
-	if len(spans) == 0 {
-		return rows
-	}
-	sorted := slices.SortedFunc(slices.Values(spans), func(a, b *triskelev1.Span) int {
-		return cmp.Or(a.GetStart().AsTime().Compare(b.GetStart().AsTime()), cmp.Compare(a.GetId(), b.GetId()))
-	})
-	known := map[string]bool{}
-	for _, span := range sorted {
-		known[span.GetId()] = true
-	}
-	root := sorted[0]
-	if i := slices.IndexFunc(sorted, func(span *triskelev1.Span) bool { return span.GetParentId() == "" }); i >= 0 {
-		root = sorted[i]
-	}
-	children := map[string][]*triskelev1.Span{}
-	for _, span := range sorted {
-		parent := span.GetParentId()
-		if !known[parent] {
-			parent = root.GetId()
-		}
-		if span != root {
-			children[parent] = append(children[parent], span)
-		}
-	}
 	path := map[*triskelev1.Span][][2]int64{}
-	for _, s := range criticalpath.Path(root, sorted) {
-		path[s.Span] = append(path[s.Span], [2]int64{s.Start.Microseconds(), s.Took.Microseconds()})
-	}
-	origin := root.GetStart().AsTime()
-	var draw func(span *triskelev1.Span, depth int)
-	draw = func(span *triskelev1.Span, depth int) {
+	var origin time.Time
+	for depth, span := range criticalpath.Tree(spans) {
+		if depth == 0 {
+			origin = span.GetStart().AsTime()
+			for _, s := range criticalpath.Path(span, spans) {
+				path[s.Span] = append(path[s.Span], [2]int64{s.Start.Microseconds(), s.Took.Microseconds()})
+			}
+		}
 		attributes := span.GetAttributes()
 		rows = append(rows, row{
 			Name: strings.TrimPrefix(span.GetName(), "triskele.v1."), Service: span.GetService(), Depth: depth,
 			Start: span.GetStart().AsTime().Sub(origin).Microseconds(), Took: span.GetDuration().AsDuration().Microseconds(),
 			Critical: path[span], Failed: span.GetFailed(), State: attributes["triskele.state"], Reason: attributes["triskele.reason"],
 		})
-		below := children[span.GetId()]
-		delete(children, span.GetId()) // each once, even in a broken trace
-		for _, child := range below {
-			draw(child, depth+1)
-		}
 	}
-	draw(root, 0)
 	return rows
 }
 

@@ -1,13 +1,12 @@
 package render
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/triskele/triskele/fuser/traces/criticalpath"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -17,76 +16,46 @@ func (s Style) Waterfall(spans []*triskelev1.Span) string {
 	if len(spans) == 0 {
 		return "no spans were recorded\n"
 	}
-	w := waterfall{style: s, children: map[string][]*triskelev1.Span{}}
-	known := map[string]bool{}
-	for _, span := range spans {
-		known[span.GetId()] = true
-	}
-	byStart := slices.SortedFunc(slices.Values(spans), func(a, b *triskelev1.Span) int {
-		return cmp.Or(start(a).Compare(start(b)), cmp.Compare(a.GetId(), b.GetId()))
-	})
-	root := byStart[0]
-	if i := slices.IndexFunc(byStart, func(span *triskelev1.Span) bool { return span.GetParentId() == "" }); i >= 0 {
-		root = byStart[i]
-	}
-	w.origin = start(root)
-	for _, span := range byStart {
-		w.total = max(w.total, start(span).Add(span.GetDuration().AsDuration()).Sub(w.origin))
-		w.service = max(w.service, len(span.GetService()))
-		if span == root {
-			continue
+	var origin time.Time
+	var total time.Duration
+	service := 0
+	for depth, span := range criticalpath.Tree(spans) {
+		if depth == 0 {
+			origin = span.GetStart().AsTime()
 		}
-		parent := span.GetParentId()
-		if !known[parent] {
-			parent = root.GetId()
-		}
-		w.children[parent] = append(w.children[parent], span)
+		total = max(total, span.GetStart().AsTime().Add(span.GetDuration().AsDuration()).Sub(origin))
+		service = max(service, len(span.GetService()))
 	}
-	w.service = min(w.service, 12)
-	w.bar = max(s.width()/5, 8)
+	service = min(service, 12)
+	bar := max(s.width()/5, 8)
 	const times = 2 + 9 + 2 + 9 + 2
-	w.name = max(s.width()-w.service-2-times-w.bar, 16)
-	w.b.WriteString(s.Bold(fmt.Sprintf("%s  %s  %9s  %9s", fit("service", w.service), fit("span", w.name), "start", "took")) + "\n")
-	w.draw(root, 0)
-	return w.b.String()
+	name := max(s.width()-service-2-times-bar, 16)
+	var b strings.Builder
+	b.WriteString(s.Bold(fmt.Sprintf("%s  %s  %9s  %9s", fit("service", service), fit("span", name), "start", "took")) + "\n")
+	for depth, span := range criticalpath.Tree(spans) {
+		indent := strings.Repeat(" ", min(depth, name/2))
+		offset, took := span.GetStart().AsTime().Sub(origin), span.GetDuration().AsDuration()
+		name := fit(indent+strings.TrimPrefix(Plain(span.GetName()), "triskele.v1."), name)
+		bar := barOf(bar, total, offset, took)
+		if span.GetFailed() {
+			name, bar = s.Bad(name), s.Bad(bar)
+		}
+		fmt.Fprintf(&b, "%s  %s  %9s  %9s  %s\n", s.Dim(fit(Plain(span.GetService()), service)), name, Duration(max(offset, 0)), Duration(took), bar)
+		if detail := detail(span.GetAttributes()); detail != "" {
+			b.WriteString(strings.Repeat(" ", service+2) + indent + "  " + s.Dim(detail) + "\n")
+		}
+	}
+	return b.String()
 }
 
-func start(span *triskelev1.Span) time.Time { return span.GetStart().AsTime() }
-
-type waterfall struct {
-	style              Style
-	b                  strings.Builder
-	children           map[string][]*triskelev1.Span
-	origin             time.Time
-	total              time.Duration
-	service, name, bar int // widths of columns
-}
-
-func (w *waterfall) draw(span *triskelev1.Span, depth int) {
-	indent := strings.Repeat(" ", min(depth, w.name/2))
-	offset, took := start(span).Sub(w.origin), span.GetDuration().AsDuration()
-	name := fit(indent+strings.TrimPrefix(Plain(span.GetName()), "triskele.v1."), w.name)
-	bar := w.barOf(offset, took)
-	if span.GetFailed() {
-		name, bar = w.style.Bad(name), w.style.Bad(bar)
-	}
-	fmt.Fprintf(&w.b, "%s  %s  %9s  %9s  %s\n", w.style.Dim(fit(Plain(span.GetService()), w.service)), name, Duration(max(offset, 0)), Duration(took), bar)
-	if detail := detail(span.GetAttributes()); detail != "" {
-		w.b.WriteString(strings.Repeat(" ", w.service+2) + indent + "  " + w.style.Dim(detail) + "\n")
-	}
-	for _, child := range w.children[span.GetId()] {
-		w.draw(child, depth+1)
-	}
-}
-
-// barOf returns the bar of a span. It is at least one column long, so that every span is visible.
-func (w *waterfall) barOf(offset, took time.Duration) string {
-	if w.total <= 0 {
+// barOf returns the bar of a span, in so many columns for the whole trace. It is at least one column long, so that every span is visible.
+func barOf(width int, total, offset, took time.Duration) string {
+	if total <= 0 {
 		return "━"
 	}
-	column := func(d time.Duration) int { return int(float64(w.bar) * float64(d) / float64(w.total)) }
-	from := min(max(column(offset), 0), w.bar-1)
-	to := min(max(column(offset+took), from+1), w.bar)
+	column := func(d time.Duration) int { return int(float64(width) * float64(d) / float64(total)) }
+	from := min(max(column(offset), 0), width-1)
+	to := min(max(column(offset+took), from+1), width)
 	return strings.Repeat(" ", from) + strings.Repeat("━", to-from)
 }
 
