@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/manual"
 	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/agents/internal/home"
 	"github.com/triskele/triskele/services/agents/internal/render"
 	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/services/lexical"
@@ -74,6 +76,9 @@ func (e *Env) styleOf(out io.Writer) render.Style {
 	}
 	return render.StyleOf(out, palette)
 }
+
+// home has the folders of the user.
+func (e *Env) home() home.Home { return home.Home{GOOS: runtime.GOOS, Getenv: e.Getenv} }
 
 // shared are the flags of all commands.
 type shared struct {

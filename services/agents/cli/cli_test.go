@@ -24,6 +24,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
 	"github.com/triskele/triskele/services/agents/cli"
+	"github.com/triskele/triskele/services/agents/internal/home"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/wiring/standalone"
@@ -372,7 +373,7 @@ func TestErrorsOfTheGateway(t *testing.T) {
 
 func TestUp(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "new")
-	folder, err := cli.DataFolder(runtime.GOOS, func(string) string { return data })
+	folder, err := home.Home{GOOS: runtime.GOOS, Getenv: func(string) string { return data }}.Data("triskele")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,27 +418,6 @@ func TestUp(t *testing.T) {
 func TestUpRefusesOtherMachines(t *testing.T) {
 	if got := run("", "up", "--listen=0.0.0.0:0", "--store=sqlite", "--sqlite="+filepath.Join(t.TempDir(), "x.db")); got.code != 1 || !strings.Contains(got.err, "--allow-remote") {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestDataFolder(t *testing.T) {
-	home := map[string]string{"HOME": "/home/ada", "LocalAppData": "/users/ada/local"}
-	for _, test := range []struct {
-		goos string
-		env  map[string]string
-		want string
-	}{
-		{"linux", home, "/home/ada/.local/share/triskele"},
-		{"linux", map[string]string{"HOME": "/home/ada", "XDG_DATA_HOME": "/data"}, "/data/triskele"},
-		{"linux", map[string]string{"HOME": "/home/ada", "XDG_DATA_HOME": "relative"}, "/home/ada/.local/share/triskele"},
-		{"darwin", home, "/home/ada/Library/Application Support/triskele"},
-		{"windows", home, "/users/ada/local/triskele"},
-		{"linux", nil, ""},
-	} {
-		got, err := cli.DataFolder(test.goos, func(name string) string { return test.env[name] })
-		if filepath.ToSlash(got) != test.want || (err != nil) != (test.want == "") {
-			t.Errorf("%s %v: %q, %v", test.goos, test.env, got, err)
-		}
 	}
 }
 

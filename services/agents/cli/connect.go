@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -61,7 +60,7 @@ type changedFile struct {
 
 // Run plans, shows and makes the changes.
 func (c *connectCmd) Run(ctx context.Context, env *Env) error {
-	home := connect.Home{GOOS: runtime.GOOS, Getenv: env.Getenv}
+	home := env.home()
 	if c.List {
 		return c.list(ctx, env, home)
 	}

@@ -202,28 +202,36 @@ func TestImportKeepsWhatWasCaptured(t *testing.T) {
 	}
 }
 
-// Sessions are read where Claude Code keeps them, and from nowhere if that is unknown.
+// Sessions are read where agents keep them, and from nowhere if that is unknown.
 func TestImportFromTheUsualPlace(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	path := filepath.Join(folder, "projects", "w", "s1.jsonl")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(`{"type":"user","uuid":"1","sessionId":"s1","cwd":"/w","message":{"content":"When is the harbour crane serviced?"}}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for path, session := range map[string]string{
+		"projects/w/s1.jsonl": `{"type":"user","uuid":"1","sessionId":"s1","cwd":"/w","message":{"content":"When is the harbour crane serviced?"}}`,
+		"sessions/2026/rollout-1.jsonl": `{"type":"session_meta","payload":{"id":"s2","cwd":"/w"}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"When is the harbour crane sold?"}]}}`,
+	} {
+		path = filepath.Join(folder, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(session+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	address := "--address=" + serve(t)
-	from := func(environment map[string]string) (code int, out string) {
+	from := func(agent string, environment map[string]string) (code int, out string) {
 		var b bytes.Buffer
 		env := cli.Env{Out: &b, Err: &b, Getenv: func(name string) string { return environment[name] }, Now: clock}
-		code = cli.Run(t.Context(), []string{"import", "--from=claude-code", "--no-resume", address}, env)
+		code = cli.Run(t.Context(), []string{"import", "--from=" + agent, "--no-resume", address}, env)
 		return code, b.String()
 	}
-	if code, out := from(map[string]string{"HOME": t.TempDir(), "CLAUDE_CONFIG_DIR": folder}); code != 0 || !strings.Contains(out, "stored 1") {
-		t.Errorf("a folder that is moved: got %d, %s", code, out)
+	for agent, variable := range map[string]string{"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"} {
+		if code, out := from(agent, map[string]string{"HOME": t.TempDir(), variable: folder}); code != 0 || !strings.Contains(out, "stored 1") {
+			t.Errorf("%s, a folder that is moved: got %d, %s", agent, code, out)
+		}
 	}
-	if code, out := from(nil); code != 1 || !strings.Contains(out, "the home folder is unknown") {
+	if code, out := from("claude-code", nil); code != 1 || !strings.Contains(out, "the home folder is unknown") {
 		t.Errorf("no home folder: got %d, %s", code, out)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/replica"
@@ -49,28 +48,11 @@ func (d databaseFlags) target(env *Env) (target, error) {
 	if d.SQLite != "" {
 		return target{path: d.SQLite, named: true}, nil
 	}
-	folder, err := DataFolder(runtime.GOOS, env.Getenv)
-	return target{path: filepath.Join(folder, "triskele.db")}, err
-}
-
-// DataFolder returns the platform's folder for the program's data.
-func DataFolder(goos string, getenv func(string) string) (string, error) {
-	under := func(variable string, rest ...string) (string, error) {
-		if base := getenv(variable); filepath.IsAbs(base) {
-			return filepath.Join(append([]string{base}, rest...)...), nil
-		}
-		return "", fmt.Errorf("%s is not set, so the data folder is unknown: give --sqlite PATH", variable)
+	folder, err := env.home().Data("triskele")
+	if err != nil {
+		return target{}, fmt.Errorf("%w: give --sqlite PATH", err)
 	}
-	switch goos {
-	case "windows":
-		return under("LocalAppData", "triskele")
-	case "darwin":
-		return under("HOME", "Library", "Application Support", "triskele")
-	}
-	if folder, err := under("XDG_DATA_HOME", "triskele"); err == nil {
-		return folder, nil
-	}
-	return under("HOME", ".local", "share", "triskele")
+	return target{path: filepath.Join(folder, "triskele.db")}, nil
 }
 
 func (t target) String() string {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -69,7 +68,7 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 
 // captured opens the store and stores what is new in a session.
 func captured(ctx context.Context, env *Env, process *telemetry.Process, store storeFlags, session capture.Session) (_ capture.Report, err error) {
-	if folder, err := stateFolder(runtime.GOOS, env.Getenv); err == nil {
+	if folder, err := env.home().State("triskele"); err == nil {
 		session.State = filepath.Join(folder, "capture")
 	}
 	conn, stop, err := store.open(ctx, env, process, false, slog.New(slog.DiscardHandler))
@@ -248,7 +247,7 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
 
 // trouble says once in a session, on standard error, why there are no memories.
 func (c *hookCmd) trouble(env *Env, s hook.Session, err error) {
-	folder, unknown := stateFolder(runtime.GOOS, env.Getenv)
+	folder, unknown := env.home().State("triskele")
 	if unknown != nil || s.ID == "" || c.Why {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -43,31 +42,16 @@ func (c *importCmd) Validate() error {
 	switch {
 	case c.File == "-" && c.From != "jsonl":
 		return errors.New("standard input can only be jsonl")
-	case c.File == "" && usualPlaces[c.From] == "":
+	case c.File == "" && usualPlaces[c.From].folder == "":
 		return errors.New("name what to import")
 	}
 	return nil
 }
 
-// usualPlaces are the folders of agents and their memories, below the home folder.
-var usualPlaces = map[string]string{
-	"claude-code": ".claude/projects", "codex": ".codex/sessions", "gemini": ".gemini/tmp", "basic-memory": "basic-memory",
-}
-
-// usualPlace returns the folder of an agent or its memories.
-func usualPlace(from string, getenv func(string) string) (string, error) {
-	if folder := getenv("CLAUDE_CONFIG_DIR"); from == "claude-code" && filepath.IsAbs(folder) {
-		return filepath.Join(folder, "projects"), nil
-	}
-	variable := "HOME"
-	if runtime.GOOS == "windows" {
-		variable = "USERPROFILE"
-	}
-	home := getenv(variable)
-	if !filepath.IsAbs(home) {
-		return "", fmt.Errorf("the home folder is unknown, as %s is not set: name what to import", variable)
-	}
-	return filepath.Join(home, filepath.FromSlash(usualPlaces[from])), nil
+// usualPlaces are the folders of agents, with the variables that name others, and what they have their memories in.
+var usualPlaces = map[string]struct{ variable, folder, below string }{
+	"claude-code": {"CLAUDE_CONFIG_DIR", ".claude", "projects"}, "codex": {"CODEX_HOME", ".codex", "sessions"}, "gemini": {"", ".gemini", "tmp"},
+	"basic-memory": {"", "basic-memory", ""},
 }
 
 // skippedError ends a complete import that skipped some items.
@@ -83,10 +67,12 @@ func (c *importCmd) Run(ctx context.Context, env *Env) error {
 // run imports and shows the report.
 func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Report) error) error {
 	if c.File == "" {
-		var err error
-		if c.File, err = usualPlace(c.From, env.Getenv); err != nil {
-			return err
+		place := usualPlaces[c.From]
+		folder, err := env.home().Under(place.variable, place.folder)
+		if err != nil {
+			return fmt.Errorf("%w: name what to import", err)
 		}
+		c.File = filepath.Join(folder, place.below)
 	}
 	source, err := c.source(ctx, env)
 	if err != nil {
@@ -106,7 +92,7 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 		}
 	}
 	return c.with(ctx, func(s *session) error {
-		bar := newProgress(env, source.Total(), c.From == "jsonl" || usualPlaces[c.From] != "" && c.From != "basic-memory", "import")
+		bar := newProgress(env, source.Total(), c.From == "jsonl" || usualPlaces[c.From].folder != "" && c.From != "basic-memory", "import")
 		options.Progress = func(done int64, report *importer.Report) {
 			bar.reached(done)
 			bar.stored(report.Done())
@@ -191,7 +177,7 @@ func (c *importCmd) journal(env *Env) string {
 	if c.Position != "" {
 		return c.Position
 	}
-	folder, err := stateFolder(runtime.GOOS, env.Getenv)
+	folder, err := env.home().State("triskele")
 	if err != nil {
 		return ""
 	}
@@ -203,19 +189,6 @@ func (c *importCmd) journal(env *Env) string {
 	}
 	of := strings.Join([]string{c.Address, c.From, location, c.Table, c.User, c.Namespace, c.DefaultNamespace}, "\x00")
 	return filepath.Join(folder, "import", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(of))))
-}
-
-// stateFolder returns the platform's folder for state between runs.
-func stateFolder(goos string, getenv func(string) string) (string, error) {
-	if goos != "windows" && goos != "darwin" {
-		if base := getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
-			return filepath.Join(base, "triskele"), nil
-		}
-		if base := getenv("HOME"); filepath.IsAbs(base) {
-			return filepath.Join(base, ".local", "state", "triskele"), nil
-		}
-	}
-	return DataFolder(goos, getenv)
 }
 
 func (c *importCmd) show(env *Env, report *importer.Report) error {

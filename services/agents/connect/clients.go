@@ -12,94 +12,65 @@ import (
 // Clients are the agents that can be connected, by name.
 var Clients = []Client{
 	{"claude-code", "Claude Code", true, func(h Home) ([]file, error) {
-		settings, servers, err := h.claude()
+		settings, servers, err := claude(h)
 		return []file{
 			{path: servers, servers: "mcpServers", kind: "stdio"},
 			{path: settings, events: []string{"SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"}},
 		}, err
 	}},
 	{"claude-desktop", "Claude Desktop", false, func(h Home) ([]file, error) {
-		folder, err := h.application("Claude")
+		folder, err := h.Settings("Claude")
 		return []file{{path: filepath.Join(folder, "claude_desktop_config.json"), servers: "mcpServers"}}, err
 	}},
 	{"codex", "Codex", true, func(h Home) ([]file, error) {
-		folder, err := h.under("CODEX_HOME", ".codex")
+		folder, err := h.Under("CODEX_HOME", ".codex")
 		return []file{
 			{path: filepath.Join(folder, "config.toml"), toml: true},
 			{path: filepath.Join(folder, "hooks.json"), events: []string{"SessionStart", "UserPromptSubmit", "Stop", "PreCompact"}},
 		}, err
 	}},
 	{"cursor", "Cursor", true, func(h Home) ([]file, error) {
-		folder, err := h.under("", ".cursor")
+		folder, err := h.Under("", ".cursor")
 		return []file{
 			{path: filepath.Join(folder, "mcp.json"), servers: "mcpServers"},
 			{path: filepath.Join(folder, "hooks.json"), events: []string{"beforeSubmitPrompt"}, flat: true},
 		}, err
 	}},
 	{"gemini", "Gemini CLI", true, func(h Home) ([]file, error) {
-		folder, err := h.under("", ".gemini")
+		folder, err := h.Under("", ".gemini")
 		return []file{{
 			path: filepath.Join(folder, "settings.json"), servers: "mcpServers", milliseconds: true,
 			events: []string{"SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"},
 		}}, err
 	}},
 	{"vscode", "VS Code", false, func(h Home) ([]file, error) {
-		folder, err := h.application("Code")
+		folder, err := h.Settings("Code")
 		return []file{{path: filepath.Join(folder, "User", "mcp.json"), servers: "servers", kind: "stdio"}}, err
 	}},
 	{"zed", "Zed", false, func(h Home) ([]file, error) {
-		folder, err := h.zed()
+		folder, err := zed(h)
 		return []file{{path: filepath.Join(folder, "settings.json"), servers: "context_servers"}}, err
 	}},
 }
 
-// under returns the folder that a variable names, or one in the home folder.
-func (h Home) under(variable string, elements ...string) (string, error) {
-	if variable != "" {
-		if folder := h.Getenv(variable); filepath.IsAbs(folder) {
-			return folder, nil
-		}
-	}
-	home := h.Getenv("HOME")
-	if h.GOOS == "windows" {
-		home = h.Getenv("USERPROFILE")
-	}
-	if !filepath.IsAbs(home) {
-		return "", errors.New("the home folder is unknown: HOME is not set")
-	}
-	return filepath.Join(append([]string{home}, elements...)...), nil
-}
-
 // claude returns the settings, and the file of MCP servers, which is beside the folder of settings unless that is moved.
-func (h Home) claude() (settings, servers string, err error) {
-	folder, err := h.under("CLAUDE_CONFIG_DIR", ".claude")
+func claude(h Home) (settings, servers string, err error) {
+	folder, err := h.Under("CLAUDE_CONFIG_DIR", ".claude")
 	if filepath.IsAbs(h.Getenv("CLAUDE_CONFIG_DIR")) {
 		return filepath.Join(folder, "settings.json"), filepath.Join(folder, ".claude.json"), err
 	}
 	return filepath.Join(folder, "settings.json"), folder + ".json", err
 }
 
-// application returns the folder of a desktop program's settings.
-func (h Home) application(name string) (string, error) {
+// zed returns the folder of Zed's settings.
+func zed(h Home) (string, error) {
 	switch h.GOOS {
 	case "darwin":
-		return h.under("", "Library", "Application Support", name)
+		return h.Under("", ".config", "zed")
 	case "windows":
-		folder, err := h.under("APPDATA", "AppData", "Roaming")
-		return filepath.Join(folder, name), err
+		return h.Settings("Zed")
 	}
-	folder, err := h.under("XDG_CONFIG_HOME", ".config")
-	return filepath.Join(folder, name), err
-}
-
-func (h Home) zed() (string, error) {
-	switch h.GOOS {
-	case "darwin":
-		return h.under("", ".config", "zed")
-	case "windows":
-		return h.application("Zed")
-	}
-	return h.application("zed")
+	return h.Settings("zed")
 }
 
 // file is a configuration file: JSON with MCP servers, with hooks or with both, or Codex's TOML.

@@ -20,6 +20,8 @@ import (
 	"slices"
 
 	udiff "github.com/aymanbagabas/go-udiff"
+
+	"github.com/triskele/triskele/services/agents/internal/home"
 )
 
 // backup is the suffix of the copy of a file from before the first change.
@@ -33,10 +35,7 @@ type Program struct {
 }
 
 // Home says where files are.
-type Home struct {
-	GOOS   string
-	Getenv func(string) string
-}
+type Home = home.Home
 
 // Client is an agent that can be connected.
 type Client struct {

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+
+	"github.com/triskele/triskele/services/agents/internal/home"
 )
 
 // Service is a program to keep running.
@@ -36,19 +38,14 @@ var ErrPlatform = errors.New("services are for Linux with systemd, and for macOS
 
 // Path returns the path of the service's file.
 func (s Service) Path() (string, error) {
-	home := s.Getenv("HOME")
-	if !filepath.IsAbs(home) {
-		return "", errors.New("the home folder is unknown: HOME is not set")
-	}
+	user := home.Home{GOOS: s.GOOS, Getenv: s.Getenv}
 	switch s.GOOS {
 	case "linux":
-		folder := s.Getenv("XDG_CONFIG_HOME")
-		if !filepath.IsAbs(folder) {
-			folder = filepath.Join(home, ".config")
-		}
-		return filepath.Join(folder, "systemd", "user", unit+".service"), nil
+		folder, err := user.Settings("systemd")
+		return filepath.Join(folder, "user", unit+".service"), err
 	case "darwin":
-		return filepath.Join(home, "Library", "LaunchAgents", label+".plist"), nil
+		folder, err := user.Under("", "Library", "LaunchAgents")
+		return filepath.Join(folder, label+".plist"), err
 	}
 	return "", ErrPlatform
 }
