@@ -1,18 +1,16 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/services/agents/internal/lines"
 	"github.com/triskele/triskele/services/agents/internal/render"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/graph"
@@ -280,31 +278,22 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 			stored, batch = stored+n, batch[:0]
 			return err
 		}
-		err := lines(in, maxTriple, func(number int, line []byte) error {
-			var t triple
-			if err := json.Unmarshal(line, &t); err != nil {
-				return fmt.Errorf("line %d is not a triple", number)
+		for line, err := range lines.All(in, maxTriple) {
+			if err != nil {
+				return err
 			}
-			fact := graph.Fact{Memory: t.Memory, Subject: t.Subject, Relation: t.Relation, Object: t.Object, Single: t.Single || c.Single}
-			if t.ValidFrom != nil {
-				fact.From = t.ValidFrom.UTC()
-			}
-			if t.ValidTo != nil {
-				fact.To = t.ValidTo.UTC()
-			}
-			if err := fact.Check(); err != nil {
-				return fmt.Errorf("line %d: %w", number, err)
+			fact, err := c.fact(line)
+			if err != nil {
+				return err
 			}
 			read++
 			if batch = append(batch, fact); len(batch) == graph.MaxFacts {
-				return flush()
+				if err := flush(); err != nil {
+					return err
+				}
 			}
-			return nil
-		})
-		if err == nil {
-			err = flush()
 		}
-		if err != nil {
+		if err := flush(); err != nil {
 			return err
 		}
 		text := render.Count(int64(stored), "fact", "facts") + " stored\n"
@@ -315,21 +304,24 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// lines calls fn with each non-blank line.
-func lines(in io.Reader, longest int, fn func(number int, line []byte) error) error {
-	scanner := bufio.NewScanner(in)
-	scanner.Buffer(nil, longest)
-	number := 0
-	for scanner.Scan() {
-		number++
-		if line := bytes.TrimSpace(scanner.Bytes()); len(line) > 0 {
-			if err := fn(number, line); err != nil {
-				return err
-			}
-		}
+// fact returns the fact of a line.
+func (c *graphImportCmd) fact(line lines.Line) (graph.Fact, error) {
+	var t triple
+	switch {
+	case line.Long:
+		return graph.Fact{}, fmt.Errorf("line %d has more than %d bytes", line.Number, maxTriple)
+	case json.Unmarshal(line.Text, &t) != nil:
+		return graph.Fact{}, fmt.Errorf("line %d is not a triple", line.Number)
 	}
-	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("line %d has more than %d bytes", number+1, longest)
+	fact := graph.Fact{Memory: t.Memory, Subject: t.Subject, Relation: t.Relation, Object: t.Object, Single: t.Single || c.Single}
+	if t.ValidFrom != nil {
+		fact.From = t.ValidFrom.UTC()
 	}
-	return scanner.Err()
+	if t.ValidTo != nil {
+		fact.To = t.ValidTo.UTC()
+	}
+	if err := fact.Check(); err != nil {
+		return fact, fmt.Errorf("line %d: %w", line.Number, err)
+	}
+	return fact, nil
 }

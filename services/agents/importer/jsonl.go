@@ -1,14 +1,12 @@
 package importer
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/internal/lines"
 )
 
 // maxLine bounds a line of JSONL, in bytes. The largest memory is well below it, even with every character escaped.
@@ -45,33 +44,24 @@ func (s *JSONL) Read(_ context.Context, take func(Item) error) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	lines := lineReader{in: bufio.NewReaderSize(file, 1<<16)}
 	keys := occurrences{}
-	for {
-		line, err := lines.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for line, err := range lines.All(file, maxLine) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
-		position := fmt.Sprintf("%s:%d", s.Name, lines.number)
-		var item Item
-		switch {
-		case lines.long:
-			item = skip(position, "line too long", fmt.Sprintf("a line has at most %d bytes", maxLine))
-		case len(line) == 0:
-			continue
-		default:
-			if item, err = s.item(position, line, keys); err != nil {
+		position := fmt.Sprintf("%s:%d", s.Name, line.Number)
+		item := skip(position, "line too long", fmt.Sprintf("a line has at most %d bytes", maxLine))
+		if !line.Long {
+			if item, err = s.item(position, line.Text, keys); err != nil {
 				return fmt.Errorf("%s: %w", position, err)
 			}
 		}
-		item.Done = lines.offset
+		item.Done = line.End
 		if err := take(item); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func (s *JSONL) item(position string, line []byte, keys occurrences) (Item, error) {
@@ -125,41 +115,6 @@ func (o occurrences) mark(m *triskelev1.Memory) error {
 		m.IdempotencyKey += fmt.Sprintf(":%d", n)
 	}
 	return nil
-}
-
-// lineReader reads lines, and drops those that are longer than maxLine.
-type lineReader struct {
-	in     *bufio.Reader
-	number int   // of the last line read, from 1
-	offset int64 // end of the last line, in bytes
-	long   bool  // the last line was too long and was dropped
-	buffer []byte
-}
-
-// next returns the next line without white space around it. The line is valid until the next call. The last line may lack
-// its line feed.
-func (r *lineReader) next() ([]byte, error) {
-	r.buffer, r.long = r.buffer[:0], false
-	for {
-		part, err := r.in.ReadSlice('\n')
-		r.offset += int64(len(part))
-		if r.long = r.long || len(r.buffer)+len(part) > maxLine; !r.long {
-			r.buffer = append(r.buffer, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case errors.Is(err, io.EOF) && (len(r.buffer) > 0 || r.long):
-		case err != nil:
-			return nil, err
-		}
-		r.number++
-		line := r.buffer
-		if r.number == 1 {
-			line = bytes.TrimPrefix(line, []byte("\ufeff"))
-		}
-		return bytes.TrimSpace(line), nil
-	}
 }
 
 var manyDigits = regexp.MustCompile(`\d{16}`)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/triskele/triskele/services/agents/internal/lines"
 )
 
 // mostFrame bounds a line of a client, in bytes. The largest memory is well below it.
@@ -54,8 +56,11 @@ func (f frame) answerable() bool {
 // Read implements io.Reader: it returns the valid lines.
 func (l *Lines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
-		line, err := l.line()
-		if len(line) > 0 {
+		line, length, err := lines.Read(l.in, mostFrame)
+		switch {
+		case int64(len(line)) < length:
+			l.refuse("null", jsonrpc.CodeParseError, fmt.Sprintf("the line has more than %d bytes", mostFrame))
+		case length > 0:
 			l.accept(line)
 		}
 		if err != nil && len(l.rest) == 0 {
@@ -66,19 +71,6 @@ func (l *Lines) Read(p []byte) (int, error) {
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
-}
-
-// line reads a line. One that is too long is returned as far as it may go, which is no JSON.
-func (l *Lines) line() (line []byte, err error) {
-	for {
-		part, err := l.in.ReadSlice('\n')
-		if len(line) < mostFrame {
-			line = append(line, part...)
-		}
-		if err != bufio.ErrBufferFull {
-			return line, err
-		}
-	}
 }
 
 // accept hands the messages of a line on, each in a line of its own, or answers them with an error.

@@ -21,6 +21,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/triskele/triskele/services/agents/internal/lines"
 )
 
 // Roles of a turn.
@@ -233,18 +235,8 @@ var byteOrderMark = []byte("\ufeff")
 
 // record reads a line and its length with the line end. The line is nil if it is longer than mostRecord, and without a byte order mark.
 func record(in *bufio.Reader) (line []byte, length int64, err error) {
-	for {
-		part, err := in.ReadSlice('\n')
-		length += int64(len(part))
-		if length <= mostRecord {
-			line = append(line, part...)
-		} else {
-			line = nil
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return bytes.TrimPrefix(line, byteOrderMark), length, err
-		}
-	}
+	line, length, err = lines.Read(in, mostRecord)
+	return bytes.TrimPrefix(line, byteOrderMark), length, err
 }
 
 // final keeps of several messages of an agent in a row the last one.
