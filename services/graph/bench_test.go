@@ -22,6 +22,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -130,7 +131,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 			b.Fatal(err)
 		}
 		b.Cleanup(pool.Close)
-		images := replica.NewPostgres(b.Context(), pool, nil, replica.DefaultConfig(), f.Tel.MeterProvider.Meter("test"), storetest.Log())
+		images := replica.New(b.Context(), sqldb.Store{Pool: pool}, nil, replica.DefaultConfig(), f.Tel.MeterProvider.Meter("test"), storetest.Log())
 		searching = graph.NewPostgres(pool, images, f.Queue, config)
 	}
 	random := rand.New(rand.NewPCG(3, 4))

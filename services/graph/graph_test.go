@@ -21,6 +21,7 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -46,9 +47,9 @@ func openWith(f *storetest.Fixture, config graph.Config) store {
 func openIn(f *storetest.Fixture, images replica.Config, config graph.Config) store {
 	meter := f.Tel.MeterProvider.Meter("test")
 	if f.Engine == schema.Postgres {
-		return graph.NewPostgres(f.Pool, replica.NewPostgres(context.Background(), f.Pool, nil, images, meter, storetest.Log()), f.Queue, config)
+		return graph.NewPostgres(f.Pool, replica.New(context.Background(), sqldb.Store{Pool: f.Pool}, nil, images, meter, storetest.Log()), f.Queue, config)
 	}
-	return graph.NewSQLite(f.DB, replica.NewSQLite(context.Background(), f.DB, images, meter, storetest.Log()), f.Queue, config)
+	return graph.NewSQLite(f.DB, replica.New(context.Background(), sqldb.Store{File: f.DB}, nil, images, meter, storetest.Log()), f.Queue, config)
 }
 
 // inSQL searches by hop decay in SQL.

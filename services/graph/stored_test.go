@@ -21,7 +21,7 @@ func TestInTheTransactionThatStores(t *testing.T) {
 		config := graph.DefaultConfig()
 		config.Embedder = embed.NewHashed()
 		s := openWith(f, config)
-		f.Memory.(*memory.Database).Derive("graph", s.(memory.Derived))
+		f.Memory.Derive("graph", s.(memory.Derived))
 		var ids []uuid.UUID
 		var all []record.Record
 		for range 3 { // batches: later ones mention concepts of earlier ones

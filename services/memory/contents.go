@@ -22,8 +22,9 @@ const (
 // contents keeps records that were read lately. The database is still asked for the namespace's revision, in each call: a record is
 // what it was as long as nothing in its namespace changes. Sensitive records are not kept.
 type contents struct {
-	Store
-	kept *otter.Cache[contentKey, kept]
+	store *Store
+	read  func(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) // Store.Get
+	kept  *otter.Cache[contentKey, kept]
 }
 
 // contentKey names a record. With uuid.Nil it names the namespace itself, whose last known revision is kept.
@@ -39,31 +40,31 @@ type kept struct {
 	bytes    uint32
 }
 
-func newContents(store Store) *contents {
-	return &contents{store, otter.Must(&otter.Options[contentKey, kept]{
+func newContents(store *Store) *contents {
+	return &contents{store, store.Get, otter.Must(&otter.Options[contentKey, kept]{
 		MaximumWeight: contentsBytes,
 		Weigher:       func(_ contentKey, k kept) uint32 { return k.bytes },
 		Executor:      func(evict func()) { evict() }, // at once, so that the bound is never exceeded for long
 	})}
 }
 
-// Get implements Store.
-func (c *contents) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
+// get is Store.Get.
+func (c *contents) get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
 	// The revision is read before the records: if they are newer, so will be the next revision.
 	last, known := c.kept.GetIfPresent(contentKey{namespace: namespace})
 	records := c.recent(namespace, ids, last.revision)
 	if records != nil || !known {
-		n, err := c.Namespace(ctx, namespace)
+		n, err := c.store.Namespace(ctx, namespace)
 		switch {
 		case err != nil:
-			return c.Store.Get(ctx, namespace, ids)
+			return c.read(ctx, namespace, ids)
 		case records != nil && n.Revision == last.revision:
 			return records, nil
 		}
 		last.revision = n.Revision
 	}
 	behind := false
-	records, err := c.Store.Get(context.WithValue(ctx, behindKey{}, &behind), namespace, ids)
+	records, err := c.read(context.WithValue(ctx, behindKey{}, &behind), namespace, ids)
 	if err != nil || behind {
 		return records, err
 	}

@@ -14,33 +14,23 @@ import (
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
-
-// reads counts reads of records.
-type reads struct {
-	memory.Store
-	n int
-}
-
-func (r *reads) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
-	r.n++
-	return r.Store.Get(ctx, namespace, ids)
-}
 
 // TestContentsAreKept: records are read again after any write to their namespace, and sensitive ones each time.
 func TestContentsAreKept(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		store := &reads{Store: f.Memory}
-		server := memory.NewServer(store)
+		reads := 0
+		server := memory.NewServer(f.Memory).CountReads(&reads)
 		first := storetest.Record("n", "The crane is serviced.", func(r *record.Record) { r.Tags, r.Metadata = []string{"crane"}, map[string]any{"height": 80.} })
 		second := storetest.Record("n", "The crane is painted.", nil)
 		secret := storetest.Record("n", "The crane has a key.", func(r *record.Record) { r.Sensitive = true })
 		f.Insert(t, first, second, secret)
 		get := func(wantReads int, wantContents []string, of ...record.Record) []*triskelev1.Memory {
 			t.Helper()
-			req, before := &triskelev1.GetRequest{Namespace: "n"}, store.n
+			req, before := &triskelev1.GetRequest{Namespace: "n"}, reads
 			for _, r := range of {
 				req.Ids = append(req.Ids, r.ID.String())
 			}
@@ -48,7 +38,7 @@ func TestContentsAreKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := store.n - before; got != wantReads {
+			if got := reads - before; got != wantReads {
 				t.Errorf("got %d reads, want %d", got, wantReads)
 			}
 			if len(resp.GetMemories()) != len(wantContents) {
@@ -115,7 +105,7 @@ func TestStandbysContentsAreNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	store := memory.NewPostgres(pool, noIndex{})
+	store := memory.NewStore(sqldb.Store{Pool: pool}, noIndex{})
 	if store.Standby, err = postgres.OpenStandby(t.Context(), lagging.Pool.Config().ConnString(), pool, storetest.Telemetry(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,11 @@ package memory
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
@@ -30,8 +27,10 @@ type Index interface {
 	Matches(ctx context.Context, db sqldb.DB, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
 
-// Database keeps records in PostgreSQL or in a SQLite file.
-type Database struct {
+// Store keeps records in PostgreSQL or in a SQLite file. An error that prevents all writes is one of package diskerr's. Each writing
+// method is one transaction, which also writes the lexical index and enqueues the derived ones. Records are returned as stored and
+// belong to the caller.
+type Store struct {
 	// Standby, if not nil, serves reads of contents while the primary cannot be reached. Set it before the first
 	// call.
 	Standby *postgres.Standby
@@ -42,65 +41,48 @@ type Database struct {
 	// Committed, if not nil, is called after each write. Set it before the first call.
 	Committed func()
 
-	pool    *pgxpool.Pool
-	file    *sqlite.DB // nil on PostgreSQL
-	words   Index
-	derived map[string]Derived
+	database sqldb.Store
+	words    Index
+	derived  map[string]Derived
 	// lockTime is the lock_timeout of a write.
 	lockTime time.Duration
 }
 
-var _ Store = (*Database)(nil)
-
-// NewPostgres returns a store that keeps the inline index in each record's transaction.
-func NewPostgres(pool *pgxpool.Pool, words Index) *Database {
-	return &Database{pool: pool, words: words, derived: map[string]Derived{}, Last: &diskerr.Last{}, lockTime: 10 * time.Second}
-}
-
-// NewSQLite is NewPostgres for a file.
-func NewSQLite(file *sqlite.DB, words Index) *Database {
-	return &Database{file: file, words: words, derived: map[string]Derived{}}
+// NewStore returns a store that keeps the inline index in each record's transaction.
+func NewStore(database sqldb.Store, words Index) *Store {
+	return &Store{database: database, words: words, derived: map[string]Derived{}, Last: &diskerr.Last{}, lockTime: 10 * time.Second}
 }
 
 // Derive makes new memories get a derived index in the transaction that stores them. Call it before the first write.
-func (s *Database) Derive(name string, index Derived) { s.derived[name] = index }
+func (s *Store) Derive(name string, index Derived) { s.derived[name] = index }
 
 // db returns the database for reads.
-func (s *Database) db() sqldb.DB {
-	if s.file != nil {
-		return sqldb.DB{SQLite: s.file.Read}
-	}
-	return sqldb.DB{Postgres: s.pool}
-}
+func (s *Store) db() sqldb.DB { return s.database.DB() }
 
 // in returns the database for reads about one namespace.
-func (s *Database) in(namespace string) sqldb.Scoped { return s.db().In(namespace) }
+func (s *Store) in(namespace string) sqldb.Scoped { return s.db().In(namespace) }
 
 // transaction is one that writes.
 type transaction struct {
 	sqldb.Tx
-	of *Database
+	of *Store
 }
 
 // write runs fn in a transaction, and retries it after a conflict: another one stored the same key, for example, or
 // deleted the namespace before its first memory.
-func (s *Database) write(ctx context.Context, fn func(transaction) error) (err error) {
-	if s.file != nil {
-		if err = s.file.Update(ctx, func(tx *sql.Tx) error { return fn(transaction{sqldb.Tx{SQLite: tx}, s}) }); sqlite.IsBusy(err) {
-			err = fmt.Errorf("%w: %w", ErrLocked, err)
+func (s *Store) write(ctx context.Context, fn func(transaction) error) (err error) {
+	settings := fmt.Sprintf("; SET LOCAL lock_timeout = %d", s.lockTime.Milliseconds())
+	for range txAttempts {
+		err = s.database.Write(ctx, settings, func(tx sqldb.Tx) error { return fn(transaction{tx, s}) })
+		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) && !errors.Is(err, errNamespaceGone) {
+			break
 		}
-	} else {
-		settings := fmt.Sprintf("; SET LOCAL lock_timeout = %d", s.lockTime.Milliseconds())
-		for range txAttempts {
-			err = postgres.Write(ctx, s.pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {
-				return fn(transaction{sqldb.Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}}, s})
-			})
-			if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) && !errors.Is(err, errNamespaceGone) {
-				break
-			}
-		}
+	}
+	if s.database.File == nil {
 		err = s.wrap(ctx, err)
 		s.Last.Note(ctx, err)
+	} else if sqlite.IsBusy(err) {
+		err = fmt.Errorf("%w: %w", ErrLocked, err)
 	}
 	if err == nil && s.Committed != nil {
 		s.Committed()
@@ -109,7 +91,7 @@ func (s *Database) write(ctx context.Context, fn func(transaction) error) (err e
 }
 
 // wrap translates an error of PostgreSQL's for callers.
-func (s *Database) wrap(ctx context.Context, err error) error {
+func (s *Store) wrap(ctx context.Context, err error) error {
 	switch {
 	case postgres.IsLockTimeout(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
@@ -120,14 +102,14 @@ func (s *Database) wrap(ctx context.Context, err error) error {
 }
 
 // primary reports whether the server is known to be no standby.
-func (s *Database) primary(ctx context.Context) bool {
+func (s *Store) primary(ctx context.Context) bool {
 	var standby bool
-	err := s.pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
+	err := s.database.Pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
 	return err == nil && !standby
 }
 
 // returning runs fn in a transaction, as write does, and returns its result.
-func returning[T any](ctx context.Context, s *Database, fn func(transaction) (T, error)) (result T, err error) {
+func returning[T any](ctx context.Context, s *Store, fn func(transaction) (T, error)) (result T, err error) {
 	err = s.write(ctx, func(tx transaction) error {
 		result, err = fn(tx)
 		return err
@@ -136,7 +118,7 @@ func returning[T any](ctx context.Context, s *Database, fn func(transaction) (T,
 }
 
 // read calls fn with the database, or with the standby while the primary is unreachable.
-func (s *Database) read(ctx context.Context, fn func(sqldb.DB) error) error {
+func (s *Store) read(ctx context.Context, fn func(sqldb.DB) error) error {
 	if s.Standby == nil {
 		return fn(s.db())
 	}
@@ -148,34 +130,20 @@ func (s *Database) read(ctx context.Context, fn func(sqldb.DB) error) error {
 	if behind, ok := ctx.Value(behindKey{}).(*bool); ok {
 		*behind = true
 	}
-	return fn(sqldb.DB{Postgres: s.Standby.Or(s.pool)})
+	return fn(sqldb.DB{Postgres: s.Standby.Or(s.database.Pool)})
 }
 
 // behindKey is the key of a *bool that becomes true when a standby is read, which may not have replayed the newest writes.
 type behindKey struct{}
 
-// snapshot runs fn in a read-only transaction on one snapshot.
-func (s *Database) snapshot(ctx context.Context, fn func(sqldb.DB) error) error {
-	if s.file == nil {
-		options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-		return pgx.BeginTxFunc(ctx, s.pool, options, func(tx pgx.Tx) error { return fn(sqldb.DB{Postgres: tx}) })
-	}
-	tx, err := s.file.Read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	return fn(sqldb.DB{SQLite: tx})
-}
-
-// Plan implements Store.
-func (s *Database) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
+// Plan returns the results and errors of Insert without storing anything. New records have no Sequence.
+func (s *Store) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
 	plan, err := planInsert(ctx, s.db(), records)
 	return plan.outcome(), err
 }
 
-// Get implements Store.
-func (s *Database) Get(ctx context.Context, namespace string, ids []uuid.UUID) (ordered []record.Record, err error) {
+// Get returns records in the order of ids, leaving out those that do not exist.
+func (s *Store) Get(ctx context.Context, namespace string, ids []uuid.UUID) (ordered []record.Record, err error) {
 	var found []record.Record
 	if err := s.read(ctx, func(db sqldb.DB) (err error) {
 		found, err = db.In(namespace).Records(ctx, selectRecords+` AND m.id = ANY($2::uuid[])`, namespace, ids)
@@ -196,8 +164,8 @@ func (s *Database) Get(ctx context.Context, namespace string, ids []uuid.UUID) (
 	return ordered, nil
 }
 
-// Matches implements Store.
-func (s *Database) Matches(ctx context.Context, namespace, query string, records []record.Record) (matches []record.Matches, err error) {
+// Matches returns the places of a query's words in each of a namespace's records.
+func (s *Store) Matches(ctx context.Context, namespace, query string, records []record.Record) (matches []record.Matches, err error) {
 	err = s.read(ctx, func(db sqldb.DB) (err error) {
 		matches, err = s.words.Matches(ctx, db, namespace, query, records)
 		return err
@@ -205,8 +173,8 @@ func (s *Database) Matches(ctx context.Context, namespace, query string, records
 	return matches, err
 }
 
-// List implements Store.
-func (s *Database) List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error) {
+// List returns up to n records after the cursor, newest first; the zero Cursor starts. Expired records are left out.
+func (s *Store) List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error) {
 	args := sqldb.Args{namespace, n}
 	where := s.db().Live(filter, "m", &args) + after.beyond("m.created_at, m.id", "<", &args)
 	return s.in(namespace).Records(ctx, selectRecords+` AND `+where+` ORDER BY m.created_at DESC, m.id DESC LIMIT $2`, args...)
@@ -220,9 +188,10 @@ func (c Cursor) beyond(columns, comparison string, args *sqldb.Args) string {
 	return fmt.Sprintf(" AND (%s) %s (%s, %s)", columns, comparison, args.Add(c.CreatedAt), args.Add(c.ID))
 }
 
-// Page implements Store.
-func (s *Database) Page(ctx context.Context, namespace string, after Cursor, n int) (page Page, err error) {
-	err = s.snapshot(ctx, func(db sqldb.DB) error {
+// Page returns up to n records of a namespace after the cursor, oldest first, expired ones included; the zero Cursor starts.
+// ErrNotFound.
+func (s *Store) Page(ctx context.Context, namespace string, after Cursor, n int) (page Page, err error) {
+	err = s.database.Snapshot(ctx, func(db sqldb.DB) error {
 		found, err := db.In(namespace).Get(ctx, `SELECT created_at FROM memory.namespaces WHERE name = $1`, []any{namespace}, &page.Created)
 		if err != nil {
 			return err
@@ -236,9 +205,10 @@ func (s *Database) Page(ctx context.Context, namespace string, after Cursor, n i
 	return page, err
 }
 
-// Scan implements Store.
-func (s *Database) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
-	return s.snapshot(ctx, func(db sqldb.DB) error {
+// Scan calls fn with batches of all records of a namespace from one snapshot, oldest first, until fn returns an
+// error. It holds a connection and its snapshot meanwhile, so fn must not wait for clients.
+func (s *Store) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
+	return s.database.Snapshot(ctx, func(db sqldb.DB) error {
 		for after := (Cursor{}); ; {
 			records, err := newer(ctx, db, namespace, after, batch)
 			if err != nil || len(records) == 0 {

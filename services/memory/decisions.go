@@ -16,7 +16,7 @@ import (
 // CurationQueue is the queue's index name for memories that a curator has yet to judge.
 const CurationQueue = "curation"
 
-// Errors of Decisions, besides those of Store.
+// Errors of decisions, besides the others of a Store.
 var (
 	// ErrDecided: this revision of the memory was judged already, or a decision created it.
 	ErrDecided = errors.New("already decided")
@@ -59,7 +59,7 @@ type Judgement struct {
 	Model     string // that decided; empty without a model
 }
 
-// Decision is an applied judgement.
+// Decision is an applied judgement. It is deleted when either of its memories is forgotten or turns sensitive.
 type Decision struct {
 	ID uuid.UUID
 	Judgement
@@ -68,26 +68,6 @@ type Decision struct {
 	RevertedAt time.Time // zero unless reverted
 	// The revisions that the decision or its reversal made; 0 for a memory that it did not change.
 	memoryAfter, targetAfter int64
-}
-
-// Decisions applies and records a curator's judgements, so that they can be reverted. A decision is deleted when either
-// of its memories is forgotten or turns sensitive.
-type Decisions interface {
-	// SetCuration switches the queueing of new and changed memories for CurationQueue. Off empties it.
-	SetCuration(ctx context.Context, on bool) error
-	// Curation returns the switch.
-	Curation(ctx context.Context) (bool, error)
-	// Decided reports whether a memory's revision was judged already, or made by a decision.
-	Decided(ctx context.Context, namespace string, memory Seen) (bool, error)
-	// Decide applies and records a judgement in one transaction, which adds nothing to CurationQueue. ErrDecided;
-	// ErrNotFound or ErrRevision if a memory has changed since it was judged, or the two are not Comparable.
-	Decide(ctx context.Context, j Judgement) (Decision, error)
-	// ListDecisions returns up to n decisions after the cursor, newest first. They concern the memory about, or any
-	// if it is uuid.Nil.
-	ListDecisions(ctx context.Context, namespace string, about uuid.UUID, after Cursor, n int) ([]Decision, error)
-	// RevertDecision restores what a decision changed, at a new revision, and returns the memories too. ErrNotFound,
-	// ErrReverted; ErrRevision if a memory that the decision changed has changed since.
-	RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (Decision, []record.Record, error)
 }
 
 // Curatable reports whether a curator may see and change a memory.
@@ -101,51 +81,54 @@ func Comparable(newer, older record.Record) bool {
 	return Curatable(newer) && Curatable(older) && newer.ExpiresAt.IsZero() == older.ExpiresAt.IsZero() && !older.ExpiresAt.After(newer.ExpiresAt)
 }
 
-// decide is Decisions.Decide.
-func decide(ctx context.Context, tx transaction, j Judgement) (Decision, error) {
-	memory, target, err := both(ctx, tx, j)
-	if err != nil {
-		return Decision{}, err
-	}
-	judged, err := settled(ctx, tx.DB(), j.Namespace, j.Memory.ID)
-	switch {
-	case err != nil:
-		return Decision{}, err
-	case judged >= j.Memory.Revision:
-		return Decision{}, ErrDecided
-	case memory.Revision != j.Memory.Revision || !Curatable(memory),
-		j.Action != ActionAdd && (target.Revision != j.Target.Revision || !Comparable(memory, target)):
-		return Decision{}, ErrRevision
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Decision{}, fmt.Errorf("make an id: %w", err)
-	}
-	d := Decision{ID: id, Judgement: j, DecidedAt: record.Now()}
-	var changeMemory, changeTarget func(*record.Record)
-	switch j.Action {
-	case ActionAdd:
-	case ActionNoop:
-		changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
-	case ActionUpdate:
-		d.Before = target.Content
-		changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
-		changeTarget = func(r *record.Record) { r.Content = j.Content }
-	case ActionSupersede:
-		if memory.Supersedes == uuid.Nil { // else its author chose what it replaces
-			changeMemory = func(r *record.Record) { r.Supersedes = target.ID }
+// Decide applies and records a judgement in one transaction, which adds nothing to CurationQueue. ErrDecided;
+// ErrNotFound or ErrRevision if a memory has changed since it was judged, or the two are not Comparable.
+func (s *Store) Decide(ctx context.Context, j Judgement) (Decision, error) {
+	return returning(ctx, s, func(tx transaction) (Decision, error) {
+		memory, target, err := both(ctx, tx, j)
+		if err != nil {
+			return Decision{}, err
 		}
-		changeTarget = func(r *record.Record) { r.SupersededBy = memory.ID }
-	default:
-		return Decision{}, fmt.Errorf("action %q is unknown", j.Action)
-	}
-	if d.memoryAfter, _, err = rewrite(ctx, tx, memory, changeMemory); err != nil {
-		return Decision{}, err
-	}
-	if d.targetAfter, _, err = rewrite(ctx, tx, target, changeTarget); err != nil {
-		return Decision{}, err
-	}
-	return d, tx.addDecision(ctx, d)
+		judged, err := settled(ctx, tx.DB(), j.Namespace, j.Memory.ID)
+		switch {
+		case err != nil:
+			return Decision{}, err
+		case judged >= j.Memory.Revision:
+			return Decision{}, ErrDecided
+		case memory.Revision != j.Memory.Revision || !Curatable(memory),
+			j.Action != ActionAdd && (target.Revision != j.Target.Revision || !Comparable(memory, target)):
+			return Decision{}, ErrRevision
+		}
+		id, err := uuid.NewV7()
+		if err != nil {
+			return Decision{}, fmt.Errorf("make an id: %w", err)
+		}
+		d := Decision{ID: id, Judgement: j, DecidedAt: record.Now()}
+		var changeMemory, changeTarget func(*record.Record)
+		switch j.Action {
+		case ActionAdd:
+		case ActionNoop:
+			changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
+		case ActionUpdate:
+			d.Before = target.Content
+			changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
+			changeTarget = func(r *record.Record) { r.Content = j.Content }
+		case ActionSupersede:
+			if memory.Supersedes == uuid.Nil { // else its author chose what it replaces
+				changeMemory = func(r *record.Record) { r.Supersedes = target.ID }
+			}
+			changeTarget = func(r *record.Record) { r.SupersededBy = memory.ID }
+		default:
+			return Decision{}, fmt.Errorf("action %q is unknown", j.Action)
+		}
+		if d.memoryAfter, _, err = rewrite(ctx, tx, memory, changeMemory); err != nil {
+			return Decision{}, err
+		}
+		if d.targetAfter, _, err = rewrite(ctx, tx, target, changeTarget); err != nil {
+			return Decision{}, err
+		}
+		return d, tx.addDecision(ctx, d)
+	})
 }
 
 // both returns and locks the current memories of a judgement. Without a target the second is zero.
@@ -181,26 +164,30 @@ func rewrite(ctx context.Context, tx transaction, r record.Record, change func(*
 	return after.Revision, after, tx.unqueue(ctx, after)
 }
 
-// revert is Decisions.RevertDecision.
-func revert(ctx context.Context, tx transaction, namespace string, id uuid.UUID) (Decision, []record.Record, error) {
-	d, err := tx.decision(ctx, namespace, id)
-	if err != nil {
-		return Decision{}, nil, err
-	}
-	memory, target, err := both(ctx, tx, d.Judgement)
-	if err != nil {
-		return Decision{}, nil, err
-	}
-	d, err = tx.decision(ctx, namespace, id) // read again under the locks
-	switch {
-	case err != nil:
-		return Decision{}, nil, err
-	case !d.RevertedAt.IsZero():
-		return Decision{}, nil, ErrReverted
-	case d.memoryAfter != 0 && d.memoryAfter != memory.Revision, d.targetAfter != 0 && d.targetAfter != target.Revision:
-		return Decision{}, nil, ErrRevision
-	}
-	return undo(ctx, tx, d, memory, target)
+// RevertDecision restores what a decision changed, at a new revision, and returns the memories too. ErrNotFound,
+// ErrReverted; ErrRevision if a memory that the decision changed has changed since.
+func (s *Store) RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (d Decision, records []record.Record, err error) {
+	err = s.write(ctx, func(tx transaction) error {
+		if d, err = tx.decision(ctx, namespace, id); err != nil {
+			return err
+		}
+		memory, target, err := both(ctx, tx, d.Judgement)
+		if err != nil {
+			return err
+		}
+		d, err = tx.decision(ctx, namespace, id) // read again under the locks
+		switch {
+		case err != nil:
+			return err
+		case !d.RevertedAt.IsZero():
+			return ErrReverted
+		case d.memoryAfter != 0 && d.memoryAfter != memory.Revision, d.targetAfter != 0 && d.targetAfter != target.Revision:
+			return ErrRevision
+		}
+		d, records, err = undo(ctx, tx, d, memory, target)
+		return err
+	})
+	return d, records, err
 }
 
 // undo reverts a decision's changes and returns it and its memories.

@@ -27,22 +27,20 @@ func queryDecisions(ctx context.Context, db sqldb.Scoped, statement string, args
 	})
 }
 
-// SetCuration implements Decisions.
-func (s *Database) SetCuration(ctx context.Context, on bool) error {
+// SetCuration switches the queueing of new and changed memories for CurationQueue. Off empties it.
+func (s *Store) SetCuration(ctx context.Context, on bool) error {
 	statement := `DELETE FROM memory.indexes WHERE name = $1 AND NOT sensitive` // a foreign key deletes its tasks
 	if on {
 		statement = `INSERT INTO memory.indexes (name, sensitive) VALUES ($1, false) ON CONFLICT DO NOTHING`
 	}
-	db := s.db()
-	if s.file != nil {
-		db.SQLite = s.file.Write
-	}
-	_, err := db.In(postgres.AllNamespaces).Exec(ctx, statement, CurationQueue)
-	return err
+	return s.database.Write(ctx, "", func(tx sqldb.Tx) error {
+		_, err := tx.In(postgres.AllNamespaces).Exec(ctx, statement, CurationQueue)
+		return err
+	})
 }
 
-// Curation implements Decisions.
-func (s *Database) Curation(ctx context.Context) (on bool, err error) {
+// Curation returns the switch.
+func (s *Store) Curation(ctx context.Context) (on bool, err error) {
 	_, err = s.in(postgres.AllNamespaces).Get(ctx, `SELECT EXISTS (SELECT 1 FROM memory.indexes WHERE name = $1)`, []any{CurationQueue}, &on)
 	return on, err
 }
@@ -54,14 +52,15 @@ func settled(ctx context.Context, db sqldb.DB, namespace string, id uuid.UUID) (
 	return revision, err
 }
 
-// Decided implements Decisions.
-func (s *Database) Decided(ctx context.Context, namespace string, memory Seen) (bool, error) {
+// Decided reports whether a memory's revision was judged already, or made by a decision.
+func (s *Store) Decided(ctx context.Context, namespace string, memory Seen) (bool, error) {
 	revision, err := settled(ctx, s.db(), namespace, memory.ID)
 	return revision >= memory.Revision, err
 }
 
-// ListDecisions implements Decisions.
-func (s *Database) ListDecisions(ctx context.Context, namespace string, about uuid.UUID, after Cursor, n int) ([]Decision, error) {
+// ListDecisions returns up to n decisions after the cursor, newest first. They concern the memory about, or any
+// if it is uuid.Nil.
+func (s *Store) ListDecisions(ctx context.Context, namespace string, about uuid.UUID, after Cursor, n int) ([]Decision, error) {
 	args := sqldb.Args{namespace, n}
 	where := after.beyond("d.decided_at, d.id", "<", &args)
 	if about != uuid.Nil {

@@ -28,7 +28,7 @@ type prepared struct {
 }
 
 // prepare prepares all indexes at once. It leaves out derived ones that fail: a task is enqueued for them.
-func (s *Database) prepare(ctx context.Context, records []record.Record) prepared {
+func (s *Store) prepare(ctx context.Context, records []record.Record) prepared {
 	ready := make([]sqldb.Putter, len(s.derived))
 	names := slices.Sorted(maps.Keys(s.derived))
 	var preparing errgroup.Group

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
@@ -28,7 +27,7 @@ func (d *fakeIndex) Prepare(_ context.Context, _ []record.Record) (sqldb.Putter,
 // derive gives the store a fake index called dense, and returns what it was given last.
 func derive(f *storetest.Fixture, prepare, put func() error) (got func() map[record.Key]bool) {
 	index := &fakeIndex{prepare: prepare, put: put}
-	f.Memory.(*memory.Database).Derive("dense", index)
+	f.Memory.Derive("dense", index)
 	return func() map[record.Key]bool { return index.got }
 }
 

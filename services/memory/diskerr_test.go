@@ -252,7 +252,7 @@ func TestLocksAreWaitedForWithinBounds(t *testing.T) {
 			execute(t, f, ``, `PRAGMA busy_timeout = 50`)
 			hold(t, &storetest.Fixture{Engine: f.Engine, DB: other})
 		} else {
-			f.Memory.(*memory.Database).LockTime(50 * time.Millisecond)
+			f.Memory.LockTime(50 * time.Millisecond)
 			hold(t, f)
 		}
 		_, err := client.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "n", Content: "x"}})

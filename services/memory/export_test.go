@@ -1,6 +1,13 @@
 package memory
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/record"
+)
 
 // MaxExportsOf is how many exports of one tenant run at a time.
 const MaxExportsOf = maxExportsOf
@@ -12,4 +19,14 @@ func (s *Server) Limit(call, send time.Duration) *Server {
 }
 
 // LockTime sets how long a write waits for each lock.
-func (s *Database) LockTime(d time.Duration) { s.lockTime = d }
+func (s *Store) LockTime(d time.Duration) { s.lockTime = d }
+
+// CountReads counts the reads of records from the database.
+func (s *Server) CountReads(n *int) *Server {
+	read := s.contents.read
+	s.contents.read = func(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
+		*n++
+		return read(ctx, namespace, ids)
+	}
+	return s
+}

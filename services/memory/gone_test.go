@@ -40,7 +40,7 @@ func TestNamespaceGoneMeanwhile(t *testing.T) {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
-	store := memory.NewPostgres(f.Pool, noIndex{})
+	store := memory.NewStore(sqldb.Store{Pool: f.Pool}, noIndex{})
 	r := storetest.Record("n", "x", nil)
 	if _, err := store.Insert(t.Context(), []record.Record{r}); err != nil {
 		t.Fatal(err)

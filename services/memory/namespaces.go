@@ -44,24 +44,6 @@ type IndexLag struct {
 	Lag           time.Duration // age of the oldest pending task
 }
 
-// Namespaces keeps the namespaces. Each change is one transaction.
-type Namespaces interface {
-	// Namespace returns a namespace with its revision, without reading its memories; ErrNotFound if nothing was ever
-	// stored in it.
-	Namespace(ctx context.Context, name string) (Namespace, error)
-	// ListNamespaces returns up to n namespaces with a prefix, after the given name, in byte order.
-	ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error)
-	// Statistics reads a whole namespace; an unknown one is empty.
-	Statistics(ctx context.Context, name string) (Statistics, error)
-	// RenameNamespace moves a namespace with all derived data to a new name and returns how many memories it has. A
-	// memory stored under the old name at the same time moves too, or creates a new namespace of the old name.
-	// ErrNotFound, ErrNamespaceTaken.
-	RenameNamespace(ctx context.Context, from, to string) (int64, error)
-	// DeleteNamespace removes a namespace with all its memories and derived data, and returns how many memories there
-	// were: 0 for an unknown namespace.
-	DeleteNamespace(ctx context.Context, name string) (int64, error)
-}
-
 // pastPrefix returns a bound after every name with the prefix and before all later names. Names are ASCII below DEL.
 func pastPrefix(prefix string) string { return prefix + "\x7f" }
 

@@ -10,8 +10,9 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// Namespace implements Namespaces.
-func (s *Database) Namespace(ctx context.Context, name string) (Namespace, error) {
+// Namespace returns a namespace with its revision, without reading its memories; ErrNotFound if nothing was ever
+// stored in it.
+func (s *Store) Namespace(ctx context.Context, name string) (Namespace, error) {
 	n := Namespace{Name: name}
 	var changes int64
 	found, err := s.in(name).Call(ctx, `SELECT created_at, changes FROM memory.revision($1)`, `SELECT created_at, changes FROM namespaces WHERE name = $1`,
@@ -26,8 +27,8 @@ func (s *Database) Namespace(ctx context.Context, name string) (Namespace, error
 	return n, nil
 }
 
-// ListNamespaces implements Namespaces.
-func (s *Database) ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error) {
+// ListNamespaces returns up to n namespaces with a prefix, after the given name, in byte order.
+func (s *Store) ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error) {
 	return sqldb.Query(ctx, s.in(postgres.AllNamespaces), `
 		SELECT name, created_at FROM memory.namespaces
 		WHERE name COLLATE "C" >= $1 AND name COLLATE "C" < $2 AND name COLLATE "C" > $3
@@ -37,11 +38,11 @@ func (s *Database) ListNamespaces(ctx context.Context, prefix, after string, n i
 	})
 }
 
-// Statistics implements Namespaces.
-func (s *Database) Statistics(ctx context.Context, name string) (Statistics, error) {
+// Statistics reads a whole namespace; an unknown one is empty.
+func (s *Store) Statistics(ctx context.Context, name string) (Statistics, error) {
 	var st Statistics
 	lists := `octet_length(array_to_string(expanded_keywords || tags, '')) + octet_length(metadata::text)`
-	if s.file != nil {
+	if s.database.File != nil {
 		lists = `coalesce((SELECT sum(octet_length(value)) FROM json_each(expanded_keywords)), 0)
 			+ coalesce((SELECT sum(octet_length(value)) FROM json_each(tags)), 0) + octet_length(metadata)`
 	}
@@ -69,8 +70,10 @@ func (s *Database) Statistics(ctx context.Context, name string) (Statistics, err
 	return st, err
 }
 
-// RenameNamespace implements Namespaces.
-func (s *Database) RenameNamespace(ctx context.Context, from, to string) (int64, error) {
+// RenameNamespace moves a namespace with all derived data to a new name and returns how many memories it has. A
+// memory stored under the old name at the same time moves too, or creates a new namespace of the old name.
+// ErrNotFound, ErrNamespaceTaken.
+func (s *Store) RenameNamespace(ctx context.Context, from, to string) (int64, error) {
 	return returning(ctx, s, func(tx transaction) (int64, error) {
 		if tx.SQLite != nil {
 			return tx.moveSQLite(ctx, from, &to)
@@ -83,8 +86,9 @@ func (s *Database) RenameNamespace(ctx context.Context, from, to string) (int64,
 	})
 }
 
-// DeleteNamespace implements Namespaces.
-func (s *Database) DeleteNamespace(ctx context.Context, name string) (int64, error) {
+// DeleteNamespace removes a namespace with all its memories and derived data, and returns how many memories there
+// were: 0 for an unknown namespace.
+func (s *Store) DeleteNamespace(ctx context.Context, name string) (int64, error) {
 	forgotten, err := returning(ctx, s, func(tx transaction) (int64, error) {
 		if tx.SQLite != nil {
 			return tx.moveSQLite(ctx, name, nil)

@@ -23,6 +23,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -302,7 +303,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	server := memory.NewServer(memory.NewPostgres(pool, noIndex{}))
+	server := memory.NewServer(memory.NewStore(sqldb.Store{Pool: pool}, noIndex{}))
 	m := &triskelev1.Memory{Namespace: "n", Content: "x"}
 	for name, call := range map[string]func() error{
 		"Get": func() error {

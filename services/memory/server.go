@@ -45,9 +45,10 @@ const (
 // Server serves a Store as MemoryService. An interceptor has checked the declared bounds of requests.
 type Server struct {
 	triskelev1.UnimplementedMemoryServiceServer
-	store   Store
-	exports *exports
-	limits  limits
+	store    *Store
+	contents *contents
+	exports  *exports
+	limits   limits
 }
 
 // limits are the timeouts of the store's work on a call, whatever the caller's deadline. They bound how long locks
@@ -60,9 +61,9 @@ type limits struct {
 }
 
 // NewServer returns a server over a store.
-func NewServer(store Store) *Server {
+func NewServer(store *Store) *Server {
 	return &Server{
-		store: newContents(store), exports: newExports(),
+		store: store, contents: newContents(store), exports: newExports(),
 		limits: limits{call: 30 * time.Second, batch: 2 * time.Minute, whole: 15 * time.Minute, send: rpc.SendTime},
 	}
 }
@@ -400,7 +401,7 @@ func (s *Server) surroundings(ctx context.Context, req *triskelev1.GetRequest, o
 func (s *Server) get(ctx context.Context, namespace string, ids []uuid.UUID) (records []record.Record, memories []*triskelev1.Memory, err error) {
 	bytes := 0
 	for some := range slices.Chunk(ids, readAtOnce) {
-		found, err := s.store.Get(ctx, namespace, some)
+		found, err := s.contents.get(ctx, namespace, some)
 		if err != nil {
 			return nil, nil, publicError("ids", err)
 		}

@@ -25,8 +25,10 @@ func positionOf(r record.Record) int64 {
 // sides are the two directions from a record, as SQL has them.
 var sides = []struct{ compare, order string }{{"<", "DESC"}, {">", "ASC"}}
 
-// Surroundings implements Store, in one round trip.
-func (s *Database) Surroundings(ctx context.Context, namespace string, of []record.Record, n int, filter record.Filter) ([]Surroundings, error) {
+// Surroundings returns, for each of a namespace's records, up to n neighbours on each side in its thread, in the thread's
+// order. Only records that are live, not sensitive and pass the filter count. A record without a thread has none. It
+// takes one round trip.
+func (s *Store) Surroundings(ctx context.Context, namespace string, of []record.Record, n int, filter record.Filter) ([]Surroundings, error) {
 	found := make([]Surroundings, len(of))
 	return found, s.read(ctx, func(db sqldb.DB) error {
 		var batch sqldb.Batch

@@ -18,7 +18,7 @@ type Sweep struct {
 }
 
 // Run sweeps a store until ctx ends, first at once. Several processes may sweep one store.
-func (s Sweep) Run(ctx context.Context, store Store, log *slog.Logger) {
+func (s Sweep) Run(ctx context.Context, store *Store, log *slog.Logger) {
 	if s.Every <= 0 {
 		return
 	}
@@ -39,7 +39,7 @@ func (s Sweep) Run(ctx context.Context, store Store, log *slog.Logger) {
 }
 
 // once removes all memories that are due, and returns how many.
-func (s Sweep) once(ctx context.Context, store Store) (swept int64, err error) {
+func (s Sweep) once(ctx context.Context, store *Store) (swept int64, err error) {
 	before := time.Now().Add(-max(s.After, 0)) // never unexpired memories
 	for {
 		n, err := store.Sweep(ctx, before, sweepBatch)

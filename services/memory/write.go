@@ -12,13 +12,16 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// Insert implements Store.
-func (s *Database) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
+// Insert stores complete records: the caller sets id, times and revision. A record whose idempotency key or id
+// exists with the same contents is not stored again. With other contents nothing is stored and the error is a
+// *ConflictError. Unknown namespaces are created. Results have the order of the records.
+func (s *Store) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
 	return s.Prepare(ctx, records)(ctx)
 }
 
-// Prepare implements Store.
-func (s *Database) Prepare(ctx context.Context, records []record.Record) func(context.Context) ([]Inserted, error) {
+// Prepare does what an Insert of the records can do before its transaction, and returns the rest of it. The rest of one Insert may
+// run while another one is prepared.
+func (s *Store) Prepare(ctx context.Context, records []record.Record) func(context.Context) ([]Inserted, error) {
 	ready := s.prepare(ctx, records)
 	return func(ctx context.Context) ([]Inserted, error) {
 		insert := func(ready prepared) ([]Inserted, error) {
@@ -33,27 +36,83 @@ func (s *Database) Prepare(ctx context.Context, records []record.Record) func(co
 	}
 }
 
-// Update implements Store.
-func (s *Database) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
-	return returning(ctx, s, func(tx transaction) (record.Record, error) { return update(ctx, tx, namespace, id, expected, change) })
+// Update changes one record: change edits the current record, and the store sets UpdatedAt and increments the
+// revision. expected 0 accepts any revision. ErrNotFound, ErrRevision, or change's own error.
+func (s *Store) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
+	return returning(ctx, s, func(tx transaction) (record.Record, error) {
+		current, err := tx.current(ctx, namespace, id)
+		if err != nil {
+			return record.Record{}, err
+		}
+		if expected != 0 && current.Revision != expected {
+			return record.Record{}, ErrRevision
+		}
+		after, err := revise(current, change)
+		if err != nil {
+			return record.Record{}, err
+		}
+		if after.Sensitive && !current.Sensitive {
+			if err := withdraw(ctx, tx, namespace, []uuid.UUID{id}); err != nil {
+				return record.Record{}, err
+			}
+			if current, err = tx.current(ctx, namespace, id); err != nil {
+				return record.Record{}, err
+			}
+			if after, err = revise(current, change); err != nil {
+				return record.Record{}, err
+			}
+		}
+		err = tx.replace(ctx, &after)
+		return after, err
+	})
 }
 
-// Supersede implements Store.
-func (s *Database) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
+// Supersede stores a complete replacement and links the old record and the new one. A repeat with the same
+// idempotency key returns what the first call stored. ErrNotFound, ErrRevision, ErrSuperseded, *ConflictError.
+func (s *Store) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
 	err = s.write(ctx, func(tx transaction) error {
-		stored, old, err = supersede(ctx, tx, id, expected, replacement)
+		replacement := replacement // as given, in each attempt
+		current, err := tx.current(ctx, replacement.Namespace, id)
+		if err != nil {
+			return err
+		}
+		replaced := current.SupersededBy != uuid.Nil
+		switch {
+		case replaced && replacement.IdempotencyKey == "":
+			return ErrSuperseded
+		case !replaced && expected != 0 && current.Revision != expected:
+			return ErrRevision
+		}
+		replacement.Supersedes = id
+		if replacement.Thread == "" {
+			replacement.Thread, replacement.Position = current.Thread, current.Position
+		}
+		inserted, err := tx.insert(ctx, []record.Record{replacement}, tx.unprepared(ctx))
+		if err != nil {
+			return err
+		}
+		stored = inserted[0].Record
+		switch {
+		case replaced && current.SupersededBy != stored.ID: // if equal, an earlier call did this
+			return ErrSuperseded
+		case !replaced && !inserted[0].New: // stored already, but not as this one's replacement
+			return &ConflictError{0, stored.ID}
+		}
+		old, err = tx.current(ctx, replacement.Namespace, id)
 		return err
 	})
 	return stored, old, err
 }
 
-// Forget implements Store.
-func (s *Database) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+// Forget removes records with all derived data and returns how many there were. Records that they superseded stay
+// superseded, by the next successor if there is one.
+func (s *Store) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	return returning(ctx, s, func(tx transaction) (int64, error) { return forget(ctx, tx, namespace, ids) })
 }
 
-// Sweep implements Store.
-func (s *Database) Sweep(ctx context.Context, before time.Time, n int) (int64, error) {
+// Sweep forgets up to n memories of any namespaces that expired before a time, and returns how many. It skips
+// memories that another transaction has locked.
+func (s *Store) Sweep(ctx context.Context, before time.Time, n int) (int64, error) {
 	return returning(ctx, s, func(tx transaction) (swept int64, err error) {
 		expired, err := tx.expired(ctx, before, n)
 		if err != nil {
@@ -68,80 +127,6 @@ func (s *Database) Sweep(ctx context.Context, before time.Time, n int) (int64, e
 		}
 		return swept, nil
 	})
-}
-
-// Decide implements Decisions.
-func (s *Database) Decide(ctx context.Context, j Judgement) (Decision, error) {
-	return returning(ctx, s, func(tx transaction) (Decision, error) { return decide(ctx, tx, j) })
-}
-
-// RevertDecision implements Decisions.
-func (s *Database) RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (d Decision, records []record.Record, err error) {
-	err = s.write(ctx, func(tx transaction) error {
-		d, records, err = revert(ctx, tx, namespace, id)
-		return err
-	})
-	return d, records, err
-}
-
-// update is Store.Update.
-func update(ctx context.Context, tx transaction, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
-	current, err := tx.current(ctx, namespace, id)
-	if err != nil {
-		return record.Record{}, err
-	}
-	if expected != 0 && current.Revision != expected {
-		return record.Record{}, ErrRevision
-	}
-	after, err := revise(current, change)
-	if err != nil {
-		return record.Record{}, err
-	}
-	if after.Sensitive && !current.Sensitive {
-		if err := withdraw(ctx, tx, namespace, []uuid.UUID{id}); err != nil {
-			return record.Record{}, err
-		}
-		if current, err = tx.current(ctx, namespace, id); err != nil {
-			return record.Record{}, err
-		}
-		if after, err = revise(current, change); err != nil {
-			return record.Record{}, err
-		}
-	}
-	err = tx.replace(ctx, &after)
-	return after, err
-}
-
-// supersede is Store.Supersede.
-func supersede(ctx context.Context, tx transaction, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
-	current, err := tx.current(ctx, replacement.Namespace, id)
-	if err != nil {
-		return stored, old, err
-	}
-	replaced := current.SupersededBy != uuid.Nil
-	switch {
-	case replaced && replacement.IdempotencyKey == "":
-		return stored, old, ErrSuperseded
-	case !replaced && expected != 0 && current.Revision != expected:
-		return stored, old, ErrRevision
-	}
-	replacement.Supersedes = id
-	if replacement.Thread == "" {
-		replacement.Thread, replacement.Position = current.Thread, current.Position
-	}
-	inserted, err := tx.insert(ctx, []record.Record{replacement}, tx.unprepared(ctx))
-	if err != nil {
-		return stored, old, err
-	}
-	stored = inserted[0].Record
-	switch {
-	case replaced && current.SupersededBy != stored.ID: // if equal, an earlier call did this
-		return stored, old, ErrSuperseded
-	case !replaced && !inserted[0].New: // stored already, but not as this one's replacement
-		return stored, old, &ConflictError{0, stored.ID}
-	}
-	old, err = tx.current(ctx, replacement.Namespace, id)
-	return stored, old, err
 }
 
 // link marks the predecessors of new records as superseded, if they exist and are not superseded yet.

@@ -33,6 +33,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // recalls is how many there are with both locks, with row-level security alone, and with the predicates alone.
@@ -389,7 +390,7 @@ func (n *tenants) open(name, service string, images replica.Config, query leg.Qu
 	for _, namespace := range n.names {
 		l.captured[namespace] = map[string][]statement{}
 		for _, question := range questions {
-			searcher, err := build(watched, replica.NewPostgres(t.Context(), watched, nil, images, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
+			searcher, err := build(watched, replica.New(t.Context(), sqldb.Store{Pool: watched}, nil, images, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -445,7 +446,7 @@ func (n *tenants) buildIndex() {
 		t.Fatal(err)
 	}
 	t.Cleanup(owner.Close)
-	searcher, err := n.buildDense(0)(owner, replica.NewPostgres(t.Context(), owner, nil, replica.Config{}, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
+	searcher, err := n.buildDense(0)(owner, replica.New(t.Context(), sqldb.Store{Pool: owner}, nil, replica.Config{}, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

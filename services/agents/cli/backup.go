@@ -20,7 +20,7 @@ type backupCmd struct {
 
 // Run writes the file.
 func (c *backupCmd) Run(ctx context.Context, env *Env) error {
-	return c.migrated(ctx, env, func(b backend.Backend) error {
+	return c.migrated(ctx, env, func(b *backend.Backend) error {
 		var contents backup.Contents
 		if err := writeWhole(c.File, func(out io.Writer) (err error) {
 			contents, err = backup.Write(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), out)
@@ -53,7 +53,7 @@ func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 		}
 		return env.show(c.JSON, contents, c.File+" is complete: "+holding(contents)+"\n")
 	}
-	return c.migrated(ctx, env, func(b backend.Backend) error {
+	return c.migrated(ctx, env, func(b *backend.Backend) error {
 		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), file)
 		if err != nil {
 			return err

@@ -101,7 +101,7 @@ type curationOffCmd struct {
 
 // Run switches curation off. A process started with a model switches it on again.
 func (c *curationOffCmd) Run(ctx context.Context, env *Env) error {
-	return c.existing(ctx, env, func(b backend.Backend) error {
+	return c.existing(ctx, env, func(b *backend.Backend) error {
 		if err := b.Memory().SetCuration(ctx, false); err != nil {
 			return err
 		}

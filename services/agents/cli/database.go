@@ -94,7 +94,7 @@ func (t target) exists() error {
 }
 
 // existing calls fn with a database that exists.
-func (d databaseFlags) existing(ctx context.Context, env *Env, fn func(backend.Backend) error) error {
+func (d databaseFlags) existing(ctx context.Context, env *Env, fn func(*backend.Backend) error) error {
 	t, err := d.target(env)
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (d databaseFlags) existing(ctx context.Context, env *Env, fn func(backend.B
 }
 
 // migrated calls fn with a database in which these tracks, or all if none is named, have this program's schema.
-func (d databaseFlags) migrated(ctx context.Context, env *Env, fn func(backend.Backend) error, tracks ...string) error {
-	return d.existing(ctx, env, func(b backend.Backend) error {
+func (d databaseFlags) migrated(ctx context.Context, env *Env, fn func(*backend.Backend) error, tracks ...string) error {
+	return d.existing(ctx, env, func(b *backend.Backend) error {
 		if err := b.Check(ctx, tracks...); err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (d databaseFlags) migrated(ctx context.Context, env *Env, fn func(backend.B
 }
 
 // with calls fn with the opened database.
-func (t target) with(ctx context.Context, fn func(backend.Backend) error) (err error) {
+func (t target) with(ctx context.Context, fn func(*backend.Backend) error) (err error) {
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return err
@@ -134,6 +134,6 @@ func (t target) with(ctx context.Context, fn func(backend.Backend) error) (err e
 }
 
 // unloaded returns images for commands that change settings or tables and do not search.
-func unloaded(ctx context.Context, b backend.Backend) *replica.Set {
+func unloaded(ctx context.Context, b *backend.Backend) *replica.Set {
 	return b.Images(ctx, replica.DefaultConfig(), slog.New(slog.DiscardHandler))
 }

@@ -216,7 +216,7 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	err = t.with(ctx, func(b backend.Backend) error {
+	err = t.with(ctx, func(b *backend.Backend) error {
 		version, err := b.Version(ctx)
 		if err != nil {
 			return err

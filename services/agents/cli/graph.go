@@ -41,7 +41,7 @@ func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIn
 	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
 		return err
 	}
-	return f.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Graph(unloaded(ctx, b), config)) }, "memory", "graph")
+	return f.migrated(ctx, env, func(b *backend.Backend) error { return fn(b.Graph(unloaded(ctx, b), config)) }, "memory", "graph")
 }
 
 func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) error) error {

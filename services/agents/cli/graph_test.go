@@ -20,7 +20,7 @@ import (
 // TestGraph imports facts into a database, looks at them in every way, and takes an export to another database.
 func TestGraph(t *testing.T) {
 	folder := t.TempDir()
-	database := func(name string) (string, backend.Backend) {
+	database := func(name string) (string, *backend.Backend) {
 		file := filepath.Join(folder, name)
 		must(t, "", "migrate", "up", "--sqlite="+file)
 		b, err := backend.OpenSQLite(file, storetest.Telemetry(t))
@@ -36,7 +36,7 @@ func TestGraph(t *testing.T) {
 	}
 	first, second := say("We think that Teo lives in Brackwater.", 0), say("Then Teo <3 Kessel.", 1)
 	secret := storetest.Record("default", "Xyzzy", func(r *record.Record) { r.Sensitive = true })
-	fill := func(b backend.Backend) {
+	fill := func(b *backend.Backend) {
 		records := []record.Record{first, second, secret}
 		if _, err := b.Memory().Insert(t.Context(), records); err != nil {
 			t.Fatal(err)

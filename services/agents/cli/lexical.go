@@ -70,5 +70,5 @@ func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
 
 // lexical calls fn with the lexical leg of a database that has its schema.
 func (d databaseFlags) lexical(ctx context.Context, env *Env, fn func(*lexical.Leg) error) error {
-	return d.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Lexical(unloaded(ctx, b), lexical.DefaultConfig())) }, "lexical")
+	return d.migrated(ctx, env, func(b *backend.Backend) error { return fn(b.Lexical(unloaded(ctx, b), lexical.DefaultConfig())) }, "lexical")
 }

@@ -33,7 +33,7 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 	if err := t.create(); err != nil {
 		return err
 	}
-	return t.with(ctx, func(b backend.Backend) error {
+	return t.with(ctx, func(b *backend.Backend) error {
 		var printing error
 		steps, err := b.Migrate(ctx, func(step schema.Step) {
 			line := fmt.Sprintf("%s %s %s\n", step.State, step.Track, step.Name)
@@ -70,7 +70,7 @@ type migrateStatusCmd struct{ stepsFlags }
 
 // Run lists all migrations.
 func (c *migrateStatusCmd) Run(ctx context.Context, env *Env) error {
-	return c.existing(ctx, env, func(b backend.Backend) error {
+	return c.existing(ctx, env, func(b *backend.Backend) error {
 		steps, err := b.Status(ctx)
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ type migratePlanCmd struct{ stepsFlags }
 
 // Run prints the plan as SQL.
 func (c *migratePlanCmd) Run(ctx context.Context, env *Env) error {
-	return c.existing(ctx, env, func(b backend.Backend) error {
+	return c.existing(ctx, env, func(b *backend.Backend) error {
 		steps, err := b.Plan(ctx)
 		if err != nil {
 			return err

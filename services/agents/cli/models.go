@@ -192,7 +192,7 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 
 // models calls fn with the models of an existing database that has the schema.
 func (d databaseFlags) models(ctx context.Context, env *Env, fn func(*dense.Models) error) error {
-	return d.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Models()) }, "memory", "dense")
+	return d.migrated(ctx, env, func(b *backend.Backend) error { return fn(b.Models()) }, "memory", "dense")
 }
 
 // counted shows progress from the first report to finish.

@@ -23,7 +23,7 @@ func main() {
 	var flags open.Flags
 	var search replica.Config
 	daemon.Main("dense", "Serves the dense leg (search by meaning) and maintains its index.", "127.0.0.1:7402", "dense",
-		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			first, fallback, err := flags.Open(os.Getenv)
 			if err != nil {
 				return daemon.Service{}, err

@@ -31,7 +31,7 @@ type flags struct {
 func main() {
 	var f flags
 	daemon.Main("graph", "Serves the graph leg (search by the names that memories share) and maintains its index.", "127.0.0.1:7403", "graph",
-		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			first, fallback, err := f.Embedder.Open(os.Getenv)
 			if err != nil {
 				return daemon.Service{}, err

@@ -20,7 +20,7 @@ func main() {
 	var f lexical.Flags
 	var search replica.Config
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
-		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			images := b.Images(ctx, search, log)
 			searcher := b.Lexical(images, f.Config())
 			return daemon.Service{

@@ -26,7 +26,7 @@ type flags struct {
 func main() {
 	var f flags
 	daemon.Main("memory", "Serves the records: remember, update, supersede, forget, get, list, import, export.", "127.0.0.1:7404", "memory",
-		func(ctx context.Context, b backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b *backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			store := b.Memory()
 			options, err := f.Bearer.Dial(peers, f.Gateway)
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 func openPool(t *testing.T) *pgxpool.Pool {
@@ -57,7 +58,7 @@ func TestUnchangedNeedsNoSnapshotPostgres(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	change(t, pool, "n")
-	set := NewPostgres(t.Context(), pool, nil, Config{Memory: 64}, noop.Meter{}, slog.New(slog.DiscardHandler))
+	set := New(t.Context(), sqldb.Store{Pool: pool}, nil, Config{Memory: 64}, noop.Meter{}, slog.New(slog.DiscardHandler))
 	set.Register("none", Records, func(*Rows) Part { return nothing{} })
 	source := &counted{postgresSource: set.source.(*postgresSource)}
 	set.source = source

@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/sqlite"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 const (
@@ -105,21 +104,18 @@ type image struct {
 	bytes   int64
 }
 
-// NewPostgres returns an empty Set that follows a database, or its standby if that is not nil. Loading ends with ctx.
-func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Standby, config Config, meter metric.Meter, log *slog.Logger) *Set {
-	half := 1
-	if pool != nil {
-		half = max(1, int(standby.Or(pool).Config().MaxConns)/2)
+// New returns an empty Set that follows a database, or its standby if that is not nil. Loading ends with ctx.
+func New(ctx context.Context, store sqldb.Store, standby *postgres.Standby, config Config, meter metric.Meter, log *slog.Logger) *Set {
+	var from source
+	if store.File != nil {
+		from = &sqliteSource{db: store.File}
+	} else {
+		half := 1
+		if store.Pool != nil {
+			half = max(1, int(standby.Or(store.Pool).Config().MaxConns)/2)
+		}
+		from = &postgresSource{pool: store.Pool, standby: standby, whole: make(chan struct{}, half)}
 	}
-	return newSet(ctx, &postgresSource{pool: pool, standby: standby, whole: make(chan struct{}, half)}, config, meter, log)
-}
-
-// NewSQLite returns an empty Set that follows a file. Loading ends with ctx.
-func NewSQLite(ctx context.Context, db *sqlite.DB, config Config, meter metric.Meter, log *slog.Logger) *Set {
-	return newSet(ctx, &sqliteSource{db: db}, config, meter, log)
-}
-
-func newSet(ctx context.Context, from source, config Config, meter metric.Meter, log *slog.Logger) *Set {
 	s := &Set{
 		config: config, bytes: config.Memory << 20, source: from, log: log, images: map[imageKey]*image{},
 		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), smallLoads: make(chan struct{}, 2), stop: ctx, empty: &image{rows: NewRows(), loaded: true},

@@ -42,3 +42,17 @@ func (s Store) Write(ctx context.Context, settings string, fn func(Tx) error) er
 		return fn(Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}})
 	})
 }
+
+// Snapshot runs fn in a read-only transaction on one snapshot.
+func (s Store) Snapshot(ctx context.Context, fn func(DB) error) error {
+	if s.File == nil {
+		options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+		return pgx.BeginTxFunc(ctx, s.Pool, options, func(tx pgx.Tx) error { return fn(DB{Postgres: tx}) })
+	}
+	tx, err := s.File.Read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return fn(DB{SQLite: tx})
+}

@@ -10,6 +10,8 @@ package backend
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -24,10 +26,13 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/diskerr"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
-	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Index is a leg whose index a queue worker derives from the records.
@@ -35,6 +40,7 @@ type Index interface {
 	leg.Searcher
 	leg.AsyncIndex
 	queue.Indexer
+	memory.Derived
 }
 
 // GraphIndex is the graph leg, which people can also browse and add facts to.
@@ -47,89 +53,174 @@ type GraphIndex interface {
 	Refresh(ctx context.Context, log *slog.Logger)
 }
 
-// Backend is an open database.
-type Backend interface {
-	// Memory returns the records. New ones get the indexes of Dense and Graph in their own transaction, if those were called before
-	// and their embedder is immediate.
-	Memory() memory.Store
-	// Images returns an empty set of the namespaces that legs search in memory. Let its Follow run beside the searches. What
-	// this backend writes is told to the last set.
-	Images(ctx context.Context, config replica.Config, log *slog.Logger) *replica.Set
-	Lexical(images *replica.Set, config lexical.Config) *lexical.Leg
-	// Dense fails if the database's vectors are of another model.
-	Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (Index, error)
-	Graph(images *replica.Set, config graph.Config) GraphIndex
-	// Models manages the embedding models whose vectors the database has.
-	Models() *dense.Models
-	// Worker returns the queue worker of a derived index.
-	Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker
-	// Queue is the queue of the derived indexes' tasks.
-	Queue() queue.Store
-	// Concern returns what prevented the last write, "" if nothing did. Recalls continue meanwhile.
-	Concern() string
-	// Ping fails if the database does not answer.
-	Ping(ctx context.Context) error
-	// Version names the engine and its extensions with their versions.
-	Version(ctx context.Context) (string, error)
-	// Examine diagnoses the database. It reads every key, writes about 1 MB in a transaction that it rolls back, and needs all
-	// tables.
-	Examine(ctx context.Context) (Examination, error)
-	// Migrate, Plan, Status and Check are the functions of package schema.
-	Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error)
-	Plan(ctx context.Context) ([]schema.Planned, error)
-	Status(ctx context.Context) ([]schema.Step, error)
-	Check(ctx context.Context, tracks ...string) error
-	// Distribute is schema.Distribute; a file cannot be distributed.
-	Distribute(ctx context.Context) error
-	Close() error
+// Backend is an open database: PostgreSQL with pgvector, or a SQLite file.
+type Backend struct {
+	// Standby serves searches on PostgreSQL; nil for the primary.
+	Standby *postgres.Standby
+	store   sqldb.Store
+	path    string        // of the file
+	last    *diskerr.Last // of the memory stores' writes
+	tasks   queue.Store
+	tel     *telemetry.Service
+	derived map[string]memory.Derived // by the memory stores, instead of by workers
+	images  atomic.Pointer[replica.Set]
+
+	mu      sync.Mutex
+	workers []chan struct{} // each wakes an idle one of this process
 }
 
 // Open opens PostgreSQL if url is set, else the SQLite file at path.
-func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backend, error) {
+func Open(ctx context.Context, url, path string, tel *telemetry.Service) (*Backend, error) {
 	if url != "" {
 		return OpenPostgres(ctx, url, tel)
 	}
 	return OpenSQLite(path, tel)
 }
 
+// OpenOnStandby is OpenPostgres for services that search in a hot standby, at URL read; "" for none.
+func OpenOnStandby(ctx context.Context, url, read string, tel *telemetry.Service) (*Backend, error) {
+	b, err := OpenPostgres(ctx, url, tel)
+	if err != nil || read == "" {
+		return b, err
+	}
+	if b.Standby, err = postgres.OpenStandby(ctx, read, b.store.Pool, tel); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the standby: %w", err), b.Close())
+	}
+	return b, nil
+}
+
+// OpenPostgres prepares a pool; it does not wait for the server.
+func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Backend, error) {
+	pool, err := postgres.Open(ctx, url, tel)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{store: sqldb.Store{Pool: pool}, last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{}}
+	b.tasks = urging{queue.NewPostgres(pool), b.wake}
+	return b, nil
+}
+
+// OpenSQLite opens or creates the file.
+func OpenSQLite(path string, tel *telemetry.Service) (*Backend, error) {
+	db, err := sqlite.Open(path, tel)
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{
+		store: sqldb.Store{File: db}, path: path, last: &db.Last, tasks: queue.NewSQLite(db), tel: tel, derived: map[string]memory.Derived{},
+	}, nil
+}
+
+// Close closes the connections.
+func (b *Backend) Close() error {
+	if b.store.File != nil {
+		return b.store.File.Close()
+	}
+	b.Standby.Close()
+	b.store.Pool.Close()
+	return nil
+}
+
+// Memory returns the records. New ones get the indexes of Dense and Graph in their own transaction, if those were called before
+// and their embedder is immediate.
+func (b *Backend) Memory() *memory.Store {
+	store := memory.NewStore(b.store, &lexical.Index{Vectors: b.store.File == nil})
+	store.Standby, store.Last, store.Committed = b.Standby, b.last, b.told
+	if b.store.File != nil {
+		store.Committed = func() {
+			b.told()
+			b.wake()
+		}
+	}
+	for name, index := range b.derived {
+		store.Derive(name, index)
+	}
+	return store
+}
+
+// Images returns an empty set of the namespaces that legs search in memory. Let its Follow run beside the searches. What
+// this backend writes is told to the last set.
+func (b *Backend) Images(ctx context.Context, config replica.Config, log *slog.Logger) *replica.Set {
+	images := replica.New(ctx, b.store, b.Standby, config, b.tel.MeterProvider.Meter(telemetry.ScopeName), log)
+	b.images.Store(images)
+	return images
+}
+
+// Lexical returns the lexical leg.
+func (b *Backend) Lexical(images *replica.Set, config lexical.Config) *lexical.Leg {
+	if b.store.File != nil {
+		return lexical.NewSQLite(b.store.File, images)
+	}
+	searcher := lexical.NewPostgres(b.store.Pool, images, config)
+	searcher.Standby = b.Standby
+	return searcher
+}
+
+// Dense returns the dense leg. It fails if the database's vectors are of another model.
+func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (index Index, err error) {
+	if b.store.File != nil {
+		index, err = dense.NewSQLite(ctx, b.store.File, images, embedder, b.tasks)
+	} else {
+		index, err = dense.NewPostgres(ctx, b.store.Pool, images, b.Standby, embedder, b.tasks)
+	}
+	if err == nil && embed.Immediate(embedder) {
+		b.derived["dense"] = index
+	}
+	return index, err
+}
+
+// Graph returns the graph leg.
+func (b *Backend) Graph(images *replica.Set, config graph.Config) (index GraphIndex) {
+	if b.store.File != nil {
+		index = graph.NewSQLite(b.store.File, images, b.tasks, config)
+	} else {
+		onServer := graph.NewPostgres(b.store.Pool, images, b.tasks, config)
+		onServer.Standby = b.Standby
+		index = onServer
+	}
+	if config.Embedder == nil || embed.Immediate(config.Embedder) {
+		b.derived["graph"] = index
+	}
+	return index
+}
+
+// Models manages the embedding models whose vectors the database has.
+func (b *Backend) Models() *dense.Models {
+	if b.store.File != nil {
+		return dense.NewSQLiteModels(b.store.File)
+	}
+	return dense.NewPostgresModels(b.store.Pool)
+}
+
 // batch is how many tasks an index worker claims at a time.
 const batch = 256
 
-// workers makes the index workers of a process, and wakes idle ones.
-type workers struct {
-	tasks    queue.Store
-	tel      *telemetry.Service
-	mu       sync.Mutex
-	channels []chan struct{}
-	images   atomic.Pointer[replica.Set]
+// Worker returns the queue worker of a derived index.
+func (b *Backend) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wake := make(chan struct{}, 1)
+	b.workers = append(b.workers, wake)
+	return &queue.Worker{
+		Index: name, Store: b.tasks, Indexer: telling{indexer, b.told}, Batch: batch, Log: log, Wake: wake,
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
+	}
 }
 
+// Queue is the queue of the derived indexes' tasks.
+func (b *Backend) Queue() queue.Store { return b.tasks }
+
 // told says that this process has committed something.
-func (w *workers) told() {
-	if images := w.images.Load(); images != nil {
+func (b *Backend) told() {
+	if images := b.images.Load(); images != nil {
 		images.Told()
 	}
 }
 
-// Worker implements Backend.
-func (w *workers) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	wake := make(chan struct{}, 1)
-	w.channels = append(w.channels, wake)
-	return &queue.Worker{
-		Index: name, Store: w.tasks, Indexer: telling{indexer, w.told}, Batch: batch, Log: log, Wake: wake,
-		Meter: w.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: w.tel.Tracer,
-	}
-}
-
-// Queue implements Backend.
-func (w *workers) Queue() queue.Store { return w.tasks }
-
-func (w *workers) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.channels {
+func (b *Backend) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.workers {
 		select {
 		case c <- struct{}{}:
 		default: // awake already
@@ -165,8 +256,19 @@ func (u urging) Knows(ctx context.Context, index, namespace string, sequence int
 	return knows, gaveUp, err
 }
 
+// Concern returns what prevented the last write, "" if nothing did. Recalls continue meanwhile.
+func (b *Backend) Concern() string { return b.last.Concern() }
+
+// Ping fails if the database does not answer. It pings the standby if there is one: searches work without the primary.
+func (b *Backend) Ping(ctx context.Context) error {
+	if b.store.File != nil {
+		return b.store.File.Read.PingContext(ctx)
+	}
+	return b.Standby.Or(b.store.Pool).Ping(ctx)
+}
+
 // WaitReady pings the database until it answers or ctx ends, and logs each failure.
-func WaitReady(ctx context.Context, b Backend, log *slog.Logger) error {
+func (b *Backend) WaitReady(ctx context.Context, log *slog.Logger) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = 100*time.Millisecond, 5*time.Second, 2
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -177,4 +279,15 @@ func WaitReady(ctx context.Context, b Backend, log *slog.Logger) error {
 		log.WarnContext(ctx, "waiting for the database", "retry_in", pause.String(), "error", err.Error())
 	}))
 	return err
+}
+
+// Version names the engine and its extensions with their versions.
+func (b *Backend) Version(ctx context.Context) (version string, err error) {
+	if b.store.File != nil {
+		err = b.store.File.Read.QueryRowContext(ctx, "SELECT 'SQLite ' || sqlite_version()").Scan(&version)
+		return version, err
+	}
+	err = b.Standby.Or(b.store.Pool).QueryRow(ctx, `SELECT 'PostgreSQL ' || current_setting('server_version') ||
+		coalesce((SELECT ', pgvector ' || extversion FROM pg_extension WHERE extname = 'vector'), ', without pgvector')`).Scan(&version)
+	return version, err
 }

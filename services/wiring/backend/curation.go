@@ -15,7 +15,7 @@ import (
 // Curation returns the curation worker of a database; it finds neighbours through the gateway. A configuration with a
 // model server switches curation on in the database. One without leaves the switch alone, so that one process of
 // several may have no model; the returned function then does nothing.
-func Curation(ctx context.Context, b Backend, config curator.Config, gateway grpc.ClientConnInterface, tel *telemetry.Service, log *slog.Logger) (func(context.Context), error) {
+func Curation(ctx context.Context, b *Backend, config curator.Config, gateway grpc.ClientConnInterface, tel *telemetry.Service, log *slog.Logger) (func(context.Context), error) {
 	store := b.Memory()
 	if config.URL == "" {
 		on, err := store.Curation(ctx)

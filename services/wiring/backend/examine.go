@@ -15,6 +15,7 @@ import (
 
 	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
@@ -61,21 +62,54 @@ const (
 	minPgvector = "0.8"
 )
 
-// Examine implements Backend.
-func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
-	asked := time.Now()
+// Examine diagnoses the database. It reads every key, writes about 1 MB in a transaction that it rolls back, and needs all
+// tables.
+func (b *Backend) Examine(ctx context.Context) (e Examination, err error) {
+	if b.store.File != nil {
+		err = b.examineFile(ctx, &e)
+	} else {
+		err = b.examineServer(ctx, &e)
+	}
+	if err != nil || len(e.Damage) > 0 { // later queries may fail on damage
+		return e, err
+	}
+	all := b.store.DB().In(postgres.AllNamespaces)
+	if e.UnindexedIn, err = texts(ctx, all, `SELECT DISTINCT m.namespace FROM memory.memories m
+		WHERE NOT EXISTS (SELECT 1 FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`); err != nil {
+		return e, err
+	}
+	_, err = all.Get(ctx, `
+		SELECT count(*) FROM memory.memories m JOIN dense.models a ON a.status = 'active'
+		WHERE EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = a.id AND r.sensitive = m.sensitive)
+			AND NOT EXISTS (SELECT 1 FROM dense.vectors v WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = a.id)
+			AND NOT EXISTS (SELECT 1 FROM memory.index_queue q WHERE q.namespace = m.namespace AND q.memory_id = m.id AND q.index_name = 'dense')`,
+		nil, &e.Vectorless)
+	return e, err
+}
+
+// texts returns the only column of a statement.
+func texts(ctx context.Context, db sqldb.Scoped, statement string) ([]string, error) {
+	return sqldb.Query(ctx, db, statement, nil, func(scan sqldb.Scan) (text string, err error) {
+		err = scan(&text)
+		return text, err
+	})
+}
+
+func (b *Backend) examineServer(ctx context.Context, e *Examination) error {
+	pool, asked := b.store.Pool, time.Now()
 	var now time.Time
 	var server int
 	var pgvector string
-	if err := b.pool.QueryRow(ctx, `SELECT clock_timestamp(), current_setting('server_version_num')::int / 10000, pg_is_in_recovery(),
-		coalesce((SELECT extversion FROM pg_extension WHERE extname = 'vector'), '')`).Scan(&now, &server, &e.IsStandby, &pgvector); err != nil {
-		return e, err
+	err := pool.QueryRow(ctx, `SELECT clock_timestamp(), current_setting('server_version_num')::int / 10000, pg_is_in_recovery(),
+		coalesce((SELECT extversion FROM pg_extension WHERE extname = 'vector'), '')`).Scan(&now, &server, &e.IsStandby, &pgvector)
+	if err != nil {
+		return err
 	}
 	e.Clock = now.Sub(asked.Add(time.Since(asked) / 2))
 	e.Free = -1 // the server's disk is unknown
 	if !e.IsStandby {
-		if e.WriteError, err = b.tryWriting(ctx); err != nil {
-			return e, err
+		if e.WriteError, err = b.tryServer(ctx); err != nil {
+			return err
 		}
 	}
 	if server < minServer {
@@ -84,54 +118,34 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 	if olderThan(pgvector, minPgvector) {
 		e.TooOld = append(e.TooOld, fmt.Sprintf("pgvector %s is too old: version %s is needed", pgvector, minPgvector))
 	}
-	names := func(into *[]string, statement string) {
-		if err != nil {
-			return
-		}
-		var rows pgx.Rows
-		if rows, err = postgres.In(b.pool, postgres.AllNamespaces).Query(ctx, statement); err == nil {
-			*into, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		}
-	}
 	// A model's partitioned index is invalid until its partitions' indexes are valid: see NoVectorIndex.
-	names(&e.Invalid, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+	if e.Invalid, err = texts(ctx, b.store.DB().In(postgres.AllNamespaces), `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE NOT (i.indisvalid AND i.indisready) AND c.relnamespace::regnamespace::text IN ('memory', 'lexical', 'dense', 'graph')
-			AND NOT EXISTS (SELECT 1 FROM dense.models m WHERE c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
-	names(&e.UnindexedIn, `SELECT DISTINCT m.namespace FROM memory.memories m
-		WHERE NOT EXISTS (SELECT 1 FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
-	if err != nil {
-		return e, err
+			AND NOT EXISTS (SELECT 1 FROM dense.models m WHERE c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`); err != nil {
+		return err
 	}
-	if err := postgres.In(b.pool, postgres.AllNamespaces).QueryRow(ctx, `
-		SELECT count(*) FROM memory.memories m JOIN dense.models a ON a.status = 'active'
-		WHERE EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = a.id AND r.sensitive = m.sensitive)
-			AND NOT EXISTS (SELECT 1 FROM dense.vectors v WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = a.id)
-			AND NOT EXISTS (SELECT 1 FROM memory.index_queue q WHERE q.namespace = m.namespace AND q.memory_id = m.id AND q.index_name = 'dense')`).
-		Scan(&e.Vectorless); err != nil {
-		return e, err
-	}
-	if err := b.pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM dense.models a WHERE a.status = 'active' AND a.indexed AND NOT EXISTS (
+	if err := pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM dense.models a WHERE a.status = 'active' AND a.indexed AND NOT EXISTS (
 		SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('dense.vectors_near_' || a.id) AND indisvalid))`).Scan(&e.NoVectorIndex); err != nil {
-		return e, err
+		return err
 	}
 	// A role without the privilege for it sees only names, no state.
-	rows, err := b.pool.Query(ctx, `SELECT coalesce(application_name, ''), coalesce(state, ''), coalesce(replay_lag, '0') FROM pg_stat_replication ORDER BY 1`)
+	rows, err := pool.Query(ctx, `SELECT coalesce(application_name, ''), coalesce(state, ''), coalesce(replay_lag, '0') FROM pg_stat_replication ORDER BY 1`)
 	if err != nil {
-		return e, err
+		return err
 	}
 	if e.Standbys, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Standby]); err != nil {
-		return e, err
+		return err
 	}
-	return e, b.examineNodes(ctx, &e)
+	return b.examineNodes(ctx, e)
 }
 
 // examineNodes fills in the nodes, if the server is the coordinator of a Citus cluster.
-func (b *Postgres) examineNodes(ctx context.Context, e *Examination) error {
+func (b *Backend) examineNodes(ctx context.Context, e *Examination) error {
 	var citus bool
-	if err := b.pool.QueryRow(ctx, `SELECT to_regclass('pg_dist_node') IS NOT NULL`).Scan(&citus); err != nil || !citus {
+	if err := b.store.Pool.QueryRow(ctx, `SELECT to_regclass('pg_dist_node') IS NOT NULL`).Scan(&citus); err != nil || !citus {
 		return err
 	}
-	rows, err := b.pool.Query(ctx, `
+	rows, err := b.store.Pool.Query(ctx, `
 		SELECT n.nodename || ':' || n.nodeport, n.isactive, count(*) FILTER (WHERE s.table_name = 'memory.memories'::regclass), coalesce(sum(s.shard_size), 0)::bigint
 		FROM pg_dist_node n LEFT JOIN citus_shards s ON s.nodename = n.nodename AND s.nodeport = n.nodeport AND s.citus_table_type = 'distributed'
 		WHERE n.shouldhaveshards GROUP BY n.nodename, n.nodeport, n.isactive ORDER BY 1`)
@@ -141,16 +155,16 @@ func (b *Postgres) examineNodes(ctx context.Context, e *Examination) error {
 	if e.Nodes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Node]); err != nil {
 		return err
 	}
-	if rows, err = b.pool.Query(ctx, `SELECT t::text FROM memory.tables_by_namespace() t WHERE t NOT IN (SELECT logicalrelid FROM pg_dist_partition) ORDER BY 1`); err != nil {
+	if rows, err = b.store.Pool.Query(ctx, `SELECT t::text FROM memory.tables_by_namespace() t WHERE t NOT IN (SELECT logicalrelid FROM pg_dist_partition) ORDER BY 1`); err != nil {
 		return err
 	}
 	e.Whole, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	return err
 }
 
-// tryWriting writes about 1 MB, which needs disk space, and rolls back.
-func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
-	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+// tryServer writes about 1 MB, which needs disk space, and rolls back.
+func (b *Backend) tryServer(ctx context.Context) (found, err error) {
+	err = pgx.BeginFunc(ctx, b.store.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `CREATE TEMP TABLE triskele_probe AS SELECT md5(i::text) FROM generate_series(1, 16000) i`); err != nil {
 			return err
 		}
@@ -178,9 +192,9 @@ func olderThan(version, least string) bool {
 	return major < leastMajor || major == leastMajor && minor < leastMinor
 }
 
-// tryWriting changes a row and rolls back, which reaches no disk. It also writes 1 MB beside the file, which does.
-func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
-	err = b.db.Update(ctx, func(tx *sql.Tx) error {
+// tryFile changes a row and rolls back, which reaches no disk. It also writes 1 MB beside the file, which does.
+func (b *Backend) tryFile(ctx context.Context) (found, err error) {
+	err = b.store.File.Update(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE write_sequence SET last = last`); err != nil {
 			return err
 		}
@@ -208,31 +222,13 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 	return diskerr.ErrDisk, nil
 }
 
-// Examine implements Backend. Clock is 0: it is the host's clock.
-func (b *SQLite) Examine(ctx context.Context) (e Examination, err error) {
-	texts := func(statement string) ([]string, error) {
-		return sqlite.Query(ctx, b.db.Read, func(scan func(...any) error) (text string, err error) {
-			err = scan(&text)
-			return text, err
-		}, statement)
-	}
-	if e.WriteError, err = b.tryWriting(ctx); err != nil {
-		return e, err
+// examineFile leaves Clock at 0: it is the host's clock.
+func (b *Backend) examineFile(ctx context.Context, e *Examination) (err error) {
+	if e.WriteError, err = b.tryFile(ctx); err != nil {
+		return err
 	}
 	e.Free = free(filepath.Dir(b.path))
-	if e.Damage, err = texts(`PRAGMA quick_check(5)`); err != nil {
-		return e, err
-	}
-	if e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" }); len(e.Damage) > 0 {
-		return e, nil // later queries may fail on damage
-	}
-	if e.UnindexedIn, err = texts(`SELECT DISTINCT m.namespace FROM memories m
-		WHERE NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`); err != nil {
-		return e, err
-	}
-	return e, b.db.Read.QueryRowContext(ctx, `
-		SELECT count(*) FROM memories m JOIN dense_models a ON a.status = 'active'
-		WHERE EXISTS (SELECT 1 FROM dense_model_rows r WHERE r.model_id = a.id AND r.sensitive = m.sensitive)
-			AND NOT EXISTS (SELECT 1 FROM dense_vectors v WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = a.id)
-			AND NOT EXISTS (SELECT 1 FROM index_queue q WHERE q.namespace = m.namespace AND q.memory_id = m.id AND q.index_name = 'dense')`).Scan(&e.Vectorless)
+	e.Damage, err = texts(ctx, b.store.DB().In(postgres.AllNamespaces), `PRAGMA quick_check(5)`)
+	e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" })
+	return err
 }

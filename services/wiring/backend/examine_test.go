@@ -22,7 +22,7 @@ import (
 )
 
 // indexed opens a database with three memories that are in all indexes.
-func indexed(t *testing.T, url, path string) backend.Backend {
+func indexed(t *testing.T, url, path string) *backend.Backend {
 	t.Helper()
 	b, err := backend.Open(t.Context(), url, path, storetest.Telemetry(t))
 	if err != nil {
@@ -64,7 +64,7 @@ func indexed(t *testing.T, url, path string) backend.Backend {
 	}
 }
 
-func examine(t *testing.T, b backend.Backend) backend.Examination {
+func examine(t *testing.T, b *backend.Backend) backend.Examination {
 	t.Helper()
 	e, err := b.Examine(t.Context())
 	if err != nil {

@@ -40,7 +40,7 @@ func BenchmarkRowSecurity(b *testing.B) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	url, tel := pgtest.New(b), storetest.Telemetry(b)
-	open := func(url string) backend.Backend {
+	open := func(url string) *backend.Backend {
 		opened, err := backend.OpenPostgres(ctx, url, tel)
 		if err != nil {
 			b.Fatal(err)

@@ -45,7 +45,7 @@ type Service struct {
 }
 
 // Build makes the service on an open database with a checked schema. peers is for calls to other services.
-type Build func(ctx context.Context, b backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (Service, error)
+type Build func(ctx context.Context, b *backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (Service, error)
 
 // Main runs a service as program.Main does. listen is the default address, track the service's own schema track. own
 // are pointers to structs of the service's own flags.
@@ -63,7 +63,7 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 		return err
 	}
 	defer func() { _ = b.Close() }()
-	if err := backend.WaitReady(ctx, b, log); err != nil {
+	if err := b.WaitReady(ctx, log); err != nil {
 		return nil // stopped while waiting
 	}
 	if err := b.Check(ctx, schema.Needs(track)...); err != nil {

@@ -59,7 +59,7 @@ type Config struct {
 
 // System is a running set of services.
 type System struct {
-	Backend backend.Backend
+	Backend *backend.Backend
 	Conn    *rpc.Local // to the gateway, in memory
 	// Legs are clients of the legs by name, for measurements without the gateway.
 	Legs    map[string]triskelev1.LegServiceClient

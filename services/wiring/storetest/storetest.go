@@ -25,6 +25,7 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
@@ -33,10 +34,13 @@ type Fixture struct {
 	Engine schema.Engine
 	Pool   *pgxpool.Pool
 	DB     *sqlite.DB
-	Memory memory.Store
+	Memory *memory.Store
 	Queue  queue.Store
 	Tel    *telemetry.Service
 }
+
+// Store returns the database for stores.
+func (f *Fixture) Store() sqldb.Store { return sqldb.Store{Pool: f.Pool, File: f.DB} }
 
 // Run calls fn as a subtest for each engine.
 func Run(t *testing.T, fn func(t *testing.T, f *Fixture)) {
@@ -60,7 +64,7 @@ func Postgres(t testing.TB) *Fixture {
 	t.Cleanup(pool.Close)
 	return &Fixture{
 		Engine: schema.Postgres, Pool: pool, Tel: tel,
-		Memory: memory.NewPostgres(pool, &lexical.Index{Vectors: true}),
+		Memory: memory.NewStore(sqldb.Store{Pool: pool}, &lexical.Index{Vectors: true}),
 		Queue:  queue.NewPostgres(pool),
 	}
 }
@@ -107,7 +111,7 @@ func SQLite(t testing.TB) *Fixture {
 	t.Cleanup(func() { _ = db.Close() })
 	return &Fixture{
 		Engine: schema.SQLite, DB: db, Tel: tel,
-		Memory: memory.NewSQLite(db, &lexical.Index{}),
+		Memory: memory.NewStore(sqldb.Store{File: db}, &lexical.Index{}),
 		Queue:  queue.NewSQLite(db),
 	}
 }
@@ -126,11 +130,7 @@ func Strict() replica.Config {
 
 // ImagesWith is Images with other settings.
 func (f *Fixture) ImagesWith(t testing.TB, config replica.Config) *replica.Set {
-	meter := f.Tel.MeterProvider.Meter(telemetry.ScopeName)
-	if f.Pool != nil {
-		return replica.NewPostgres(t.Context(), f.Pool, nil, config, meter, slog.New(slog.DiscardHandler))
-	}
-	return replica.NewSQLite(t.Context(), f.DB, config, meter, slog.New(slog.DiscardHandler))
+	return replica.New(t.Context(), f.Store(), nil, config, f.Tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
 }
 
 // Telemetry returns telemetry that exports nothing.

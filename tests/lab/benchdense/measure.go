@@ -23,6 +23,7 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 	"github.com/triskele/triskele/tests/lab/measure"
 )
@@ -165,7 +166,7 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, data memories, tel *t
 		if i > 0 {
 			config.Memory, s.state = 0, triskelev1.LegState_LEG_STATE_FALLBACK
 		}
-		images := replica.NewPostgres(ctx, pool, nil, config, tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+		images := replica.New(ctx, sqldb.Store{Pool: pool}, nil, config, tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
 		if s.searcher, err = dense.NewPostgres(ctx, pool, images, nil, embedder, queue.NewPostgres(pool)); err != nil {
 			return nil, err
 		}
@@ -190,7 +191,7 @@ func fillSQLite(ctx context.Context, db *sqlite.DB, data memories, tel *telemetr
 	if _, err := schema.Up(ctx, db.Write, schema.SQLite); err != nil {
 		return nil, err
 	}
-	images := replica.NewSQLite(ctx, db, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+	images := replica.New(ctx, sqldb.Store{File: db}, nil, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
 	searcher, err := dense.NewSQLite(ctx, db, images, embedder, queue.NewSQLite(db))
 	if err != nil {
 		return nil, err

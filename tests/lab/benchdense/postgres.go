@@ -17,6 +17,7 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/tests/lab/measure"
 )
 
@@ -46,7 +47,7 @@ func measureCrossing(ctx context.Context, f flags, tel *telemetry.Service) ([]cr
 	var searchers [2]*dense.Postgres
 	for i, upTo := range []int{math.MaxInt32 - 1, 0} {
 		meter := tel.MeterProvider.Meter(telemetry.ScopeName)
-		images := replica.NewPostgres(ctx, pool, nil, replica.Config{}, meter, slog.New(slog.DiscardHandler)) // all are too large
+		images := replica.New(ctx, sqldb.Store{Pool: pool}, nil, replica.Config{}, meter, slog.New(slog.DiscardHandler)) // all are too large
 		if searchers[i], err = dense.NewPostgres(ctx, pool, images, nil, embedder, queue.NewPostgres(pool)); err != nil {
 			return nil, err
 		}

@@ -96,8 +96,8 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 	for from := 0; from < n; from += 2 * batch {
 		for _, store := range []struct {
 			spent *time.Duration
-			store *memory.Database
-		}{{&with, memory.NewPostgres(pool, &lexical.Index{Vectors: true})}, {&without, memory.NewPostgres(pool, &none{})}} {
+			store *memory.Store
+		}{{&with, memory.NewStore(sqldb.Store{Pool: pool}, &lexical.Index{Vectors: true})}, {&without, memory.NewStore(sqldb.Store{Pool: pool}, &none{})}} {
 			records := make([]record.Record, batch)
 			for i := range records {
 				now := record.Now()

@@ -21,6 +21,7 @@ import (
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/tests/lab/measure"
 )
 
@@ -135,7 +136,7 @@ func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service)
 
 // search asks every query of every scorer, in turns.
 func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l loaded, tel *telemetry.Service) error {
-	images := replica.NewPostgres(ctx, pool, nil, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+	images := replica.New(ctx, sqldb.Store{Pool: pool}, nil, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
 	searcher := lexical.NewPostgres(pool, images, lexical.DefaultConfig())
 	random := newCorpus(f.Seed + 2)
 	ask := func(query string, by scorerMeasurement) (leg.Result, error) {
