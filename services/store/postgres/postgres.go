@@ -2,7 +2,7 @@
 //  1. Open makes a pool. connected prepares each connection: id and vector types, and a check for clients that are
 //     gone.
 //  2. In or Search sets the namespace for row-level security, and statement_timeout from the caller's deadline.
-//  3. Live and Matches turn a record.Filter into SQL conditions; ScanRecord reads rows into records.
+//  3. Live and Matches turn a record.Filter into SQL conditions.
 //  4. Functions such as IsTimeout and Wrap classify the server's errors, so that no driver type leaves the stores.
 //
 // A Standby redirects searches to hot standbys. The package knows no service's tables but the filter columns of
@@ -20,7 +20,6 @@ import (
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	pgvector "github.com/pgvector/pgvector-go/pgx"
@@ -218,40 +217,4 @@ func Matches(f record.Filter, alias string, args *Args) string {
 		add("%s.metadata @> %s", f.Metadata)
 	}
 	return where
-}
-
-// ScanRecord reads a row of record.Columns.
-func ScanRecord(row pgx.CollectableRow) (record.Record, error) { return ScanRecordAnd(row) }
-
-// ScanRecordAnd reads a row of record.Columns, followed by any other targets. A row that cannot be decoded is a
-// *record.UndecodableError.
-func ScanRecordAnd(row pgx.CollectableRow, more ...any) (record.Record, error) {
-	var r record.Record
-	var occurred, expires *time.Time
-	var supersedes, supersededBy pgtype.UUID
-	var key pgtype.Text
-	err := row.Scan(append([]any{
-		&r.Namespace, &r.ID, &r.Content, &r.Title, &r.Keywords, &r.Tags, &r.Category, &r.Metadata, &r.Importance,
-		&r.Sensitive, &r.Source, &r.CreatedAt, &r.UpdatedAt, &occurred, &expires, &supersedes, &supersededBy, &r.Revision, &key,
-		&r.Links, &r.Sequence, &r.Thread, &r.Position,
-	}, more...)...)
-	var wrong pgx.ScanArgError
-	if errors.As(err, &wrong) {
-		return record.Record{}, &record.UndecodableError{Namespace: r.Namespace, ID: r.ID, Column: wrong.FieldName}
-	}
-	if err != nil {
-		return record.Record{}, err
-	}
-	r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC(), orZero(occurred), orZero(expires)
-	r.Supersedes, r.SupersededBy = supersedes.Bytes, supersededBy.Bytes
-	r.IdempotencyKey = key.String
-	return r, nil
-}
-
-// orZero returns the time in UTC, zero for NULL.
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
 }

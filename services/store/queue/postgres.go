@@ -106,7 +106,7 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 			FROM claimed c JOIN memory.memories m ON m.namespace = $1 AND m.id = c.memory_id
 			ORDER BY m.id`, namespace, index, due[namespace], lease).Query(func(rows pgx.Rows) error {
 			claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Task, err error) {
-				t.Record, err = postgres.ScanRecordAnd(row, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
+				t.Record, err = sqldb.ScanRecord(sqldb.FromPostgres(row), &t.Attempts, &t.EnqueuedAt, &t.Sequence)
 				return t, err
 			})
 			tasks = append(tasks, claimed...)

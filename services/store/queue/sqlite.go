@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
@@ -71,15 +72,14 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, length time.Dur
 	defer q.mu.Unlock()
 	now := time.Now()
 	maps.DeleteFunc(q.leases, func(_ leased, l holder) bool { return !l.until.After(now) })
-	tasks, err := sqlite.Query(ctx, q.db.Read, func(scan func(...any) error) (t Task, err error) {
-		var enqueued sql.NullInt64
-		t.Record, err = sqlite.ScanRecord(scan, &t.Attempts, &enqueued, &t.Sequence)
-		t.EnqueuedAt = sqlite.Time(enqueued)
-		return t, err
-	}, `
+	tasks, err := sqldb.Query(ctx, q.read.In(postgres.AllNamespaces), `
 		SELECT `+record.Columns+`, q.attempts, q.enqueued_at, q.sequence
 		FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
-		WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n+len(q.leases))
+		WHERE q.index_name = $1 AND NOT q.dead AND q.not_before <= $2 ORDER BY q.not_before, q.namespace, q.memory_id LIMIT $3`,
+		[]any{index, now, n + len(q.leases)}, func(scan sqldb.Scan) (t Task, err error) {
+			t.Record, err = sqldb.ScanRecord(scan, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
+			return t, err
+		})
 	var bad *record.UndecodableError
 	if errors.As(err, &bad) {
 		return nil, errors.Join(err, q.setAside(ctx, index, bad))

@@ -12,12 +12,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/services/store/postgres"
@@ -82,24 +82,13 @@ func Query[T any](ctx context.Context, s Scoped, statement string, args []any, s
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) {
-		return scan(func(targets ...any) error { return row.Scan(Replaced(targets, PostgresTarget)...) })
+		return scan(FromPostgres(row))
 	})
 }
 
 // Records returns the records of a statement that selects record.Columns.
 func (s Scoped) Records(ctx context.Context, statement string, args ...any) ([]record.Record, error) {
-	if s.db.SQLite != nil {
-		args, err := SQLiteArgs(statement, args)
-		if err != nil {
-			return nil, err
-		}
-		return sqlite.Query(ctx, s.db.SQLite, func(row func(...any) error) (record.Record, error) { return sqlite.ScanRecord(row) }, statement, args...)
-	}
-	rows, err := postgres.In(s.db.Postgres, s.namespace).Query(ctx, statement, postgresArgs(args)...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, postgres.ScanRecord)
+	return Query(ctx, s, statement, args, func(scan Scan) (record.Record, error) { return ScanRecord(scan) })
 }
 
 // IDs returns the ids that a statement selects or returns.
@@ -129,30 +118,51 @@ func (s Scoped) Call(ctx context.Context, call, statement string, args []any, ta
 
 // Batch collects statements that Send runs in one round trip.
 type Batch []struct {
-	statement     string
-	args, targets []any
-	read          func()
-	records       *[]record.Record
+	statement string
+	args      []any
+	read      func(Scan) error // nil for a statement that returns nothing
+}
+
+func (b *Batch) add(read func(Scan) error, statement string, args []any) {
+	*b = append(*b, Batch{{statement, args, read}}...)
 }
 
 // Records adds a statement that selects record.Columns.
 func (b *Batch) Records(to *[]record.Record, statement string, args ...any) {
-	*b = append(*b, Batch{{statement: statement, args: args, records: to}}...)
+	b.add(func(scan Scan) error {
+		r, err := ScanRecord(scan)
+		*to = append(*to, r)
+		return err
+	}, statement, args)
 }
 
 // Query adds a statement. read is called for each row, whose columns are then in targets. With empty Rows there are none, and the
 // statement is left out.
 func (b *Batch) Query(targets []any, read func(), statement string, args ...any) {
-	for _, arg := range args {
-		if rows, is := arg.(Rows); is && len(rows) == 0 {
-			return
-		}
+	if !noRows(args) {
+		b.add(func(scan Scan) error {
+			err := scan(targets...)
+			if err == nil {
+				read()
+			}
+			return err
+		}, statement, args)
 	}
-	*b = append(*b, Batch{{statement: statement, args: args, targets: targets, read: read}}...)
 }
 
 // Exec is Query for a statement that returns nothing.
-func (b *Batch) Exec(statement string, args ...any) { b.Query(nil, nil, statement, args...) }
+func (b *Batch) Exec(statement string, args ...any) {
+	if !noRows(args) {
+		b.add(nil, statement, args)
+	}
+}
+
+func noRows(args []any) bool {
+	return slices.ContainsFunc(args, func(arg any) bool {
+		rows, is := arg.(Rows)
+		return is && len(rows) == 0
+	})
+}
 
 // Send runs the statements of a batch, and empties it.
 func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
@@ -161,34 +171,17 @@ func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
 	*b = nil
 	for _, q := range statements {
 		switch {
+		case s.db.SQLite == nil && q.read == nil:
+			batch.Queue(q.statement, postgresArgs(q.args)...)
 		case s.db.SQLite == nil:
-			queued := batch.Queue(q.statement, postgresArgs(q.args)...)
-			if q.records == nil && q.read == nil {
-				continue
-			}
-			queued.Query(func(rows pgx.Rows) (err error) {
-				if q.records != nil {
-					*q.records, err = pgx.CollectRows(rows, postgres.ScanRecord)
-					return err
-				}
-				_, err = pgx.ForEachRow(rows, Replaced(q.targets, PostgresTarget), func() error {
-					q.read()
-					return nil
-				})
+			batch.Queue(q.statement, postgresArgs(q.args)...).Query(func(rows pgx.Rows) error {
+				_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, q.read(FromPostgres(row)) })
 				return err
 			})
-		case q.records != nil:
-			*q.records, err = s.Records(ctx, q.statement, q.args...)
-		case q.read != nil:
-			_, err = Query(ctx, s, q.statement, q.args, func(scan Scan) (struct{}, error) {
-				err := scan(q.targets...)
-				if err == nil {
-					q.read()
-				}
-				return struct{}{}, err
-			})
-		default:
+		case q.read == nil:
 			_, err = s.Exec(ctx, q.statement, q.args...)
+		default:
+			_, err = Query(ctx, s, q.statement, q.args, func(scan Scan) (struct{}, error) { return struct{}{}, q.read(scan) })
 		}
 		if err != nil {
 			return err
@@ -329,55 +322,4 @@ func Replaced(values []any, by func(any) any) []any {
 		out[i] = by(v)
 	}
 	return out
-}
-
-// PostgresTarget returns what pgx scans a column into for a target of Scan.
-func PostgresTarget(target any) any {
-	switch t := target.(type) {
-	case *uuid.UUID:
-		return (*postgresID)(t)
-	case *time.Time:
-		return (*postgresTime)(t)
-	}
-	return target
-}
-
-// postgresID is an id as pgx has it. For a uuid.UUID, which is an sql.Scanner, it would make text of that.
-type postgresID uuid.UUID
-
-// ScanUUID implements pgtype.UUIDScanner.
-func (id *postgresID) ScanUUID(v pgtype.UUID) error {
-	*id = v.Bytes
-	return nil
-}
-
-// postgresTime is a time in UTC.
-type postgresTime time.Time
-
-// ScanTimestamptz implements pgtype.TimestamptzScanner.
-func (t *postgresTime) ScanTimestamptz(v pgtype.Timestamptz) error {
-	if *t = (postgresTime{}); v.Valid {
-		*t = postgresTime(v.Time.UTC())
-	}
-	return nil
-}
-
-func sqliteTarget(target any) any {
-	if t, is := target.(*time.Time); is {
-		return (*sqliteTime)(t)
-	}
-	return target
-}
-
-// sqliteTime is a time in UTC, from microseconds.
-type sqliteTime time.Time
-
-// Scan implements sql.Scanner.
-func (t *sqliteTime) Scan(from any) error {
-	var micros sql.NullInt64
-	if err := micros.Scan(from); err != nil {
-		return err
-	}
-	*t = sqliteTime(sqlite.Time(micros))
-	return nil
 }

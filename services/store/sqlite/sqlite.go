@@ -2,7 +2,7 @@
 //  1. Open opens the file with one write connection and several read connections, in WAL mode.
 //  2. Update runs all writes, one transaction at a time, and remembers errors of the disk.
 //  3. Reads run beside them. Each connection keeps its statements compiled.
-//  4. Statements in PostgreSQL's dialect are translated when they are compiled. ScanRecord reads rows into records.
+//  4. Statements in PostgreSQL's dialect are translated when they are compiled.
 //
 // The package knows no service's tables.
 package sqlite
@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/XSAM/otelsql"
 	"github.com/google/uuid"
@@ -26,7 +25,6 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/diskerr"
-	"github.com/triskele/triskele/services/store/record"
 )
 
 // readers is the number of read connections; in WAL mode they run beside the one writer.
@@ -198,59 +196,10 @@ func Micros(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// Time is the inverse of Micros.
-func Time(micros sql.NullInt64) time.Time {
-	if !micros.Valid {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros.Int64).UTC()
-}
-
 // ID returns a stored id; uuid.Nil is NULL.
 func ID(id uuid.UUID) any {
 	if id == uuid.Nil {
 		return nil
 	}
 	return id[:]
-}
-
-// ScanRecord reads a row of record.Columns, followed by any other targets. A row that cannot be decoded is a
-// *record.UndecodableError.
-func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
-	var (
-		r                                  record.Record
-		created, updated, occurred, expiry sql.NullInt64
-		keywords, tags, metadata, links    string
-		key                                sql.NullString
-		supersedes, supersededBy           uuid.NullUUID
-	)
-	targets := []any{
-		&r.Namespace, &r.ID, &r.Content, &r.Title, &keywords, &tags, &r.Category, &metadata, &r.Importance, &r.Sensitive,
-		&r.Source, &created, &updated, &occurred, &expiry, &supersedes, &supersededBy, &r.Revision, &key, &links, &r.Sequence,
-		&r.Thread, &r.Position,
-	}
-	if err := scan(append(targets, more...)...); err != nil {
-		if r.ID != uuid.Nil { // the id was read, so a later column is bad
-			err = &record.UndecodableError{Namespace: r.Namespace, ID: r.ID}
-		}
-		return record.Record{}, err
-	}
-	r.Keywords, r.Tags, r.Metadata, r.Links = []string{}, []string{}, map[string]any{}, []record.Link{}
-	for _, column := range []struct {
-		name, text string
-		to         any    // nil unless the column is JSON
-		empty      string // JSON of what to has already
-	}{
-		{"content", r.Content, nil, ""}, {"title", r.Title, nil, ""}, {"category", r.Category, nil, ""}, {"source", r.Source, nil, ""},
-		{"idempotency_key", key.String, nil, ""}, {"thread", r.Thread, nil, ""}, {"expanded_keywords", keywords, &r.Keywords, "[]"}, {"tags", tags, &r.Tags, "[]"},
-		{"metadata", metadata, &r.Metadata, "{}"}, {"links", links, &r.Links, "[]"},
-	} {
-		// SQLite accepts any bytes as text.
-		if !utf8.ValidString(column.text) || column.to != nil && column.text != column.empty && json.Unmarshal([]byte(column.text), column.to) != nil {
-			return record.Record{}, &record.UndecodableError{Namespace: r.Namespace, ID: r.ID, Column: column.name}
-		}
-	}
-	r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt = Time(created), Time(updated), Time(occurred), Time(expiry)
-	r.Supersedes, r.SupersededBy, r.IdempotencyKey = supersedes.UUID, supersededBy.UUID, key.String
-	return r, nil
 }

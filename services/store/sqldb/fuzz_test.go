@@ -1,4 +1,4 @@
-package sqlite_test
+package sqldb
 
 import (
 	"database/sql"
@@ -8,40 +8,37 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // FuzzScanRecord reads a memory whose columns hold anything, as SQLite keeps it: it is one that can be sent, or undecodable.
 func FuzzScanRecord(f *testing.F) {
 	f.Add("content", `["a"]`, `{"a": [1, null, {"b": true}]}`, `[{"target": "6a0f2c1e-8f0a-4c0e-9d57-0d5d1d4b2f10", "relation": "r"}]`, int64(0), 0.5, int64(1))
 	f.Add("\xff", `["\ud800"]`, `{"a": 1e999}`, `[{"target": "private"}]`, int64(-1<<63), -1.0, int64(-1))
+	id := uuid.UUID{1}
 	f.Fuzz(func(t *testing.T, content, list, metadata, links string, micros int64, importance float64, revision int64) {
 		values := []any{
-			"n", uuid.UUID{1}, content, content, list, list, content, metadata, importance, true, content,
-			sql.NullInt64{Int64: micros, Valid: true}, sql.NullInt64{Int64: micros, Valid: true}, sql.NullInt64{Int64: micros, Valid: true}, sql.NullInt64{},
-			uuid.NullUUID{}, uuid.NullUUID{}, revision, sql.NullString{String: content, Valid: true}, links, revision, content, &revision,
+			"n", id[:], content, content, list, list, content, metadata, importance, true, content,
+			micros, micros, micros, nil, nil, nil, revision, content, links, revision, content, revision,
 		}
-		r, err := sqlite.ScanRecord(func(targets ...any) error {
-			for i, target := range targets {
+		r, err := ScanRecord(func(targets ...any) error {
+			for i, target := range Replaced(targets, sqliteTarget) {
 				switch to := target.(type) {
+				case sql.Scanner:
+					if err := to.Scan(values[i]); err != nil {
+						return err
+					}
 				case *string:
 					*to = values[i].(string)
-				case *uuid.UUID:
-					*to = values[i].(uuid.UUID)
+				case **string:
+					*to = &content
 				case *float64:
 					*to = values[i].(float64)
 				case *bool:
 					*to = values[i].(bool)
 				case **int64:
-					*to = values[i].(*int64)
+					*to = &revision
 				case *int64:
 					*to = values[i].(int64)
-				case *sql.NullInt64:
-					*to = values[i].(sql.NullInt64)
-				case *sql.NullString:
-					*to = values[i].(sql.NullString)
-				case *uuid.NullUUID:
-					*to = values[i].(uuid.NullUUID)
 				default:
 					t.Fatalf("a column is read into a %T", target)
 				}
