@@ -33,6 +33,7 @@ const rowIDs = "https://github.com/triskele/triskele/importer/claude-memory-mcp/
 type ClaudeMemory struct {
 	db        *sql.DB
 	find      string // the statement that returns the quoted name of a table
+	list      string // the statement that returns the columns of a table, with their types
 	text      string // a column as text
 	namespace string
 	table     string            // the table's name, quoted for statements
@@ -54,6 +55,12 @@ const (
 	findSQLite   = `SELECT (SELECT '"' || replace(name, '"', '""') || '"' FROM pragma_table_list WHERE name = $1 COLLATE NOCASE)`
 )
 
+// Statements that return the columns of the table $1, and their types.
+const (
+	listPostgres = "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+	listSQLite   = "SELECT name, type FROM pragma_table_xinfo($1) WHERE hidden <> 1"
+)
+
 // imported are the columns that make up a memory, with the default for a missing column.
 var imported = []struct{ column, without string }{
 	{"content", ""}, {"id", "keys from the contents"}, {"category", "none"}, {"tags", "none"}, {"expanded_keywords", "none"},
@@ -66,7 +73,7 @@ var consulted = []string{"user_id", "deleted_at", "vault_path", "encrypted_conte
 // OpenClaudeMemory opens a PostgreSQL URL or the path of a SQLite file. user selects the memories of one user, and is required
 // if there are several. Close the source when done.
 func OpenClaudeMemory(ctx context.Context, location, table, user, namespace string) (_ *ClaudeMemory, err error) {
-	s := &ClaudeMemory{find: findSQLite, text: "CAST(%s AS text)", namespace: namespace, name: table, user: user}
+	s := &ClaudeMemory{find: findSQLite, list: listSQLite, text: "CAST(%s AS text)", namespace: namespace, name: table, user: user}
 	if strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://") {
 		config, err := pgx.ParseConfig(location)
 		if err != nil {
@@ -76,7 +83,7 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 			config.RuntimeParams = map[string]string{}
 		}
 		maps.Copy(config.RuntimeParams, map[string]string{"default_transaction_read_only": "on", "timezone": "UTC", "datestyle": "ISO"})
-		s.find, s.text, s.db = findPostgres, "to_json(%s) #>> '{}'", stdlib.OpenDB(*config) // arrays as JSON, and times by RFC 3339
+		s.find, s.list, s.text, s.db = findPostgres, listPostgres, "to_json(%s) #>> '{}'", stdlib.OpenDB(*config) // arrays as JSON, and times by RFC 3339
 	} else if s.db, err = openSQLite(location); err != nil {
 		return nil, err
 	}
@@ -162,27 +169,23 @@ func (s *ClaudeMemory) inspect(ctx context.Context) (err error) {
 	return nil
 }
 
-// findColumns reads the columns of the table.
+// findColumns reads the columns of the table. The catalog has them for users with rights to some columns, too.
 func (s *ClaudeMemory) findColumns(ctx context.Context) error {
-	rows, err := s.db.QueryContext(ctx, "SELECT * FROM "+s.table+" LIMIT 0")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	types, err := rows.ColumnTypes()
 	s.columns = map[string]string{}
-	for _, c := range types {
-		known := slices.Contains(consulted, c.Name())
+	return scan(ctx, s.db, func(rows *sql.Rows) error {
+		var name, of string
+		err := rows.Scan(&name, &of)
+		known := slices.Contains(consulted, name)
 		for _, i := range imported {
-			known = known || i.column == c.Name()
+			known = known || i.column == name
 		}
 		if known {
-			s.columns[c.Name()] = strings.ToLower(c.DatabaseTypeName())
+			s.columns[name] = strings.ToLower(of)
 		} else {
-			s.ignored = append(s.ignored, c.Name())
+			s.ignored = append(s.ignored, name)
 		}
-	}
-	return cmp.Or(err, rows.Err())
+		return err
+	}, s.list, s.name)
 }
 
 func (s *ClaudeMemory) has(column string) bool { _, ok := s.columns[column]; return ok }

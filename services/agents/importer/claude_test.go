@@ -225,6 +225,24 @@ func TestClaudeMemoryWithoutPrimaryKey(t *testing.T) {
 	}
 }
 
+// A user may have rights to the columns alone that are imported.
+func TestClaudeMemoryWithRightsToSomeColumns(t *testing.T) {
+	t.Parallel()
+	url := claudePostgres(t, `CREATE TABLE memories (id serial PRIMARY KEY, content text, importance integer, dropped text, private text);
+		ALTER TABLE memories DROP COLUMN dropped;
+		INSERT INTO memories (content, importance) VALUES ('Deploys freeze on Thursday.', 7);
+		GRANT SELECT (id, content, importance) ON memories TO PUBLIC`)
+	items := read(t, claude(t, pgtest.Login(t, url, "lexical"), ""))
+	for _, item := range items {
+		if item.Memory.GetContent() != "Deploys freeze on Thursday." || item.Memory.GetImportance() != .7 {
+			t.Errorf("got %v, want the memory", item)
+		}
+	}
+	if len(items) != 1 {
+		t.Errorf("got %d memories, want 1", len(items))
+	}
+}
+
 func TestClaudeMemoryThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	bare := claudeSQLite(t, `CREATE TABLE memories (content); INSERT INTO memories VALUES ('a'), ('a'), (x'ff'), (NULL), (7), ('`+strings.Repeat("x", 70_000)+`')`)
