@@ -285,8 +285,9 @@ func TestForeignPageTokens(t *testing.T) {
 				t.Errorf("namespaces after %q: got %v, want INVALID_ARGUMENT", name, err)
 			}
 		}
-		for _, at := range []uint64{1 << 63, 1<<63 - 1} {
-			token := base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, at), make([]byte, 16)...))
+		now, firstYear := time.Now().UnixMicro(), time.Time{}.UnixMicro()
+		for id, at := range map[[16]byte]uint64{{1}: 1 << 63, {2}: 1<<63 - 1, {}: uint64(now), {3}: uint64(firstYear)} {
+			token := base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, at), id[:]...))
 			if _, err := server.List(t.Context(), &triskelev1.ListRequest{Namespace: "n", PageToken: token}); status.Code(err) != codes.InvalidArgument {
 				t.Errorf("memories after the time %d: got %v, want INVALID_ARGUMENT", at, err)
 			}

@@ -496,8 +496,11 @@ func decodeCursor(token string) (Cursor, error) {
 	if err != nil || len(raw) != 24 {
 		return Cursor{}, errors.New("not a cursor")
 	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC()
-	return Cursor{at, uuid.UUID(raw[8:])}, timestamppb.New(at).CheckValid()
+	c := Cursor{time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(), uuid.UUID(raw[8:])}
+	if c.CreatedAt.IsZero() || c.ID == uuid.Nil { // nothing stored has these
+		return Cursor{}, errors.New("not a cursor")
+	}
+	return c, timestamppb.New(c.CreatedAt).CheckValid()
 }
 
 // Import implements triskelev1.MemoryServiceServer. It prepares a message's memories while those of the one before are stored.
