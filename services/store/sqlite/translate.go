@@ -10,8 +10,10 @@ import (
 const Now = "now"
 
 var (
+	ownSchema = regexp.MustCompile(`\bmemory\.`)
+	schemas   = regexp.MustCompile(`\b(lexical|dense|graph)\.`)
+
 	constructs = strings.NewReplacer(
-		"memory.", "", "lexical.", "lexical_", "dense.", "dense_", "graph.", "graph_", // schemas
 		" FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "", " FOR SHARE", "", // there is one writer at a time
 		` COLLATE "C"`, "", "now()", ":"+Now,
 	)
@@ -23,6 +25,7 @@ var (
 // translate returns a statement of PostgreSQL's dialect in that of SQLite, which also knows placeholders like $1. A list is an
 // argument of JSON, and so are rows that are unnested. Statements of SQLite's own dialect stay as they are.
 func translate(statement string) string {
+	statement = schemas.ReplaceAllString(ownSchema.ReplaceAllString(statement, ""), "${1}_")
 	statement = constructs.Replace(statement)
 	statement = idLists.ReplaceAllString(statement, `IN (SELECT unhex(value, '-') FROM json_each(${1}))`)
 	statement = lists.ReplaceAllString(statement, `IN (SELECT value FROM json_each(${1}))`)

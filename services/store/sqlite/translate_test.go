@@ -2,6 +2,15 @@ package sqlite_test
 
 import "testing"
 
+// Only schemas are translated, and no names that end as one does.
+func TestOtherNamesStay(t *testing.T) {
+	t.Parallel()
+	var n int
+	if err := open(t).Read.QueryRowContext(t.Context(), `SELECT old_memory.n + xgraph.n FROM (SELECT 1 AS n) old_memory, (SELECT 2 AS n) xgraph`).Scan(&n); err != nil || n != 3 {
+		t.Errorf("got %d, %v, want 3", n, err)
+	}
+}
+
 // A statement in PostgreSQL's dialect runs: lists of ids and texts, rows, schemas, locks, collations, the time and placeholders.
 func TestTranslated(t *testing.T) {
 	t.Parallel()
