@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -253,6 +254,30 @@ func TestExportedIsImportedEqual(t *testing.T) {
 	}
 	if kept, err := os.ReadFile(copied); err != nil || string(kept) != exported {
 		t.Error("a failed export changed the file")
+	}
+	link := filepath.Join(t.TempDir(), "link.jsonl")
+	if err := os.Symlink(copied, link); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "", "export", "--output="+link, "--namespace=piers/a", first)
+	if kind, err := os.Lstat(link); err != nil || kind.Mode().Type() != os.ModeSymlink {
+		t.Errorf("an export to a link made of it: %v, %v", kind.Mode(), err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
+		t.Fatal(err)
+	}
+	through := make(chan []byte, 1)
+	go func() {
+		text, _ := os.ReadFile(pipe)
+		through <- text
+	}()
+	must(t, "", "export", "--output="+pipe, "--namespace=piers/a", first)
+	if kind, err := os.Lstat(pipe); err != nil || kind.Mode().Type() != os.ModeNamedPipe {
+		t.Fatalf("an export to a pipe made of it: %v, %v", kind.Mode(), err)
+	}
+	if text := <-through; string(text) != exported {
+		t.Errorf("an export to a pipe gave %d bytes, want %d", len(text), len(exported))
 	}
 }
 

@@ -226,6 +226,9 @@ func TestSessionIsRemembered(t *testing.T) {
 	if again := m.triskele(t, "capture", session); again != "0 kept, 0 known, 0 short, 0 ignored; 0 secrets replaced\n" {
 		t.Errorf("again: %s", again)
 	}
+	if other := m.triskele(t, "capture", session, "--sqlite", filepath.Join(m.home, "other.db")); !strings.HasPrefix(other, "2 kept") {
+		t.Errorf("into another database: %s", other)
+	}
 	_ = filepath.WalkDir(filepath.Join(m.home, ".local"), func(path string, entry os.DirEntry, _ error) error {
 		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte(key)) {
 			t.Errorf("%s has the secret", path)

@@ -36,8 +36,19 @@ func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// writeWhole writes a file that only its owner can read. It replaces the file at the path once it is complete.
+// writeWhole writes a file that only its owner can read. It replaces the file at the path, or that a link there leads to, once it is
+// complete. It writes into what is no file, such as a pipe.
 func writeWhole(path string, write func(io.Writer) error) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		out, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(out), out.Close())
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".triskele-*")
 	if err != nil {
 		return err

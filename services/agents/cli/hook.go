@@ -71,6 +71,9 @@ func captured(ctx context.Context, env *Env, process *telemetry.Process, store s
 	if folder, err := env.home().State("triskele"); err == nil {
 		session.State = filepath.Join(folder, "capture")
 	}
+	if session.Into, err = store.place(env); err != nil {
+		return capture.Report{}, err
+	}
 	conn, stop, err := store.open(ctx, env, process, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return capture.Report{}, err
