@@ -1,6 +1,6 @@
 // Package otlp reads and writes traces in OTLP's JSON, as far as a waterfall needs them.
 //
-//  1. Decode reads what a collector's file exporter writes, and what Tempo returns, one document after another.
+//  1. Decode reads what a collector's file exporter writes, and what Tempo and Jaeger return, one document after another.
 //  2. Each span becomes a triskelev1.Span with its service's name; attributes become text.
 //  3. Encode writes a trace as one line, for the gateway's recent recalls.
 //
@@ -37,12 +37,13 @@ type Trace struct {
 	Spans []*triskelev1.Span
 }
 
-// document is an ExportTraceServiceRequest, or a trace as Tempo returns it. Tempo's first API calls the resources
-// batches, and its second wraps them in a trace.
+// document is an ExportTraceServiceRequest, or traces as Tempo and Jaeger return them. Tempo's first API calls the resources
+// batches, and its second wraps them in a trace. Jaeger wraps them in a result.
 type document struct {
 	ResourceSpans []resourceSpans `json:"resourceSpans,omitempty"`
 	Batches       []resourceSpans `json:"batches,omitempty"`
 	Trace         *document       `json:"trace,omitempty"`
+	Result        *document       `json:"result,omitempty"`
 }
 
 // resourceSpans are spans in protobuf's JSON. OTLP's own differs from it only in its ids, see id.
@@ -99,8 +100,12 @@ func (d document) spans(add func(string, *triskelev1.Span) error) error {
 			}
 		}
 	}
-	if d.Trace != nil {
-		return d.Trace.spans(add)
+	for _, inner := range []*document{d.Trace, d.Result} {
+		if inner != nil {
+			if err := inner.spans(add); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package traces
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -69,20 +70,30 @@ func Recent(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
 	return q.read(ctx, base, "api/traces", url.Values{"limit": {strconv.Itoa(q.Limit)}})
 }
 
+// Jaeger returns the traces in a Jaeger that have a recall. base is the URL of its page, below which version 3 of its API answers with OTLP.
+func Jaeger(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
+	limit := strconv.Itoa(q.Limit)
+	return q.read(ctx, base, "api/v3/traces", url.Values{
+		"query.service_name": {q.Service}, "query.operation_name": {searchName},
+		"query.start_time_min": {q.From.UTC().Format(time.RFC3339Nano)}, "query.start_time_max": {q.To.UTC().Format(time.RFC3339Nano)},
+		"query.num_traces": {limit}, "query.search_depth": {limit}, // as Jaeger 1 calls it, and as Jaeger 2 does
+	})
+}
+
 // searchName is the name of the gateway's span of a recall.
 const searchName = "search_memory"
 
 // Tempo returns the traces in a Tempo that have a recall. base is the URL of its query API.
 func Tempo(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
-	found, err := getJSON[struct {
+	var found struct {
 		Traces []struct {
 			TraceID string `json:"traceID"`
 		} `json:"traces"`
-	}](ctx, q, base, "api/search", url.Values{
+	}
+	if err := q.get(ctx, base, "api/search", url.Values{
 		"q":     {fmt.Sprintf("{ resource.service.name = %q && name = %q }", q.Service, searchName)},
 		"start": {strconv.FormatInt(q.From.Unix(), 10)}, "end": {strconv.FormatInt(q.To.Unix()+1, 10)}, "limit": {strconv.Itoa(q.Limit)},
-	})
-	if err != nil {
+	}, func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&found) }); err != nil {
 		return nil, err
 	}
 	parts := make([][]otlp.Trace, len(found.Traces))
@@ -101,26 +112,28 @@ func Tempo(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
 }
 
 // read reads OTLP JSON from a path below base.
-func (q Query) read(ctx context.Context, base, path string, values url.Values) ([]otlp.Trace, error) {
-	body, err := q.get(ctx, base, path, values)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = body.Close() }()
-	return Read(body)
+func (q Query) read(ctx context.Context, base, path string, values url.Values) (all []otlp.Trace, err error) {
+	err = q.get(ctx, base, path, values, func(answer io.Reader) (err error) {
+		all, err = Read(answer)
+		return err
+	})
+	return all, err
 }
 
-// get sends a GET request for a path below base. The caller closes the body.
-func (q Query) get(ctx context.Context, base, path string, values url.Values) (io.ReadCloser, error) {
+// noTraces is in Jaeger's answer, a 404, if it has no such traces.
+const noTraces = "No traces found"
+
+// get sends a GET request for a path below base, and has decode read the answer.
+func (q Query) get(ctx context.Context, base, path string, values url.Values, decode func(io.Reader) error) error {
 	at, err := url.Parse(base)
 	if err != nil || at.Host == "" {
-		return nil, fmt.Errorf("%q is not a URL such as http://127.0.0.1:16686", base)
+		return fmt.Errorf("%q is not a URL such as http://127.0.0.1:16686", base)
 	}
 	at = at.JoinPath(path)
 	at.RawQuery = values.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for name, value := range q.Header {
 		req.Header.Set(strings.TrimSpace(name), value)
@@ -132,18 +145,22 @@ func (q Query) get(ctx context.Context, base, path string, values url.Values) (i
 	}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		_ = resp.Body.Close()
-		return nil, fmt.Errorf("%s answers %s: say who asks with --header \"Authorization=Bearer TOKEN\"", at.Redacted(), resp.Status)
+	defer func() { _ = resp.Body.Close() }()
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("%s answers %s: say who asks with --header \"Authorization=Bearer TOKEN\"", at.Redacted(), resp.Status)
+	default:
+		if text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)); resp.StatusCode == http.StatusNotFound && strings.Contains(string(text), noTraces) {
+			return nil
+		}
+		return fmt.Errorf("%s answers %s", at.Redacted(), resp.Status)
 	}
-	if resp.StatusCode != http.StatusOK {
-		_ = resp.Body.Close()
-		return nil, fmt.Errorf("%s answers %s", at.Redacted(), resp.Status)
+	if err := decode(io.LimitReader(resp.Body, maxBody)); err != nil {
+		at.RawQuery = ""
+		return fmt.Errorf("%s: %w", at.Redacted(), err)
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(resp.Body, maxBody), resp.Body}, nil
+	return nil
 }

@@ -56,17 +56,19 @@ func find(t *testing.T, all []otlp.Trace, name string) *triskelev1.Span {
 	return found[0]
 }
 
-// jaegerAnswer is what Jaeger 1.76 says about a trace, shortened.
-const jaegerAnswer = `{"data":[{"traceID":"07f5a3d9b3ac4d1cbf2aa61a2e6f6d55","spans":[
- {"traceID":"07f5a3d9b3ac4d1cbf2aa61a2e6f6d55","spanID":"aa3e4a14b2f3c1de","operationName":"search_memory","references":[],"startTime":1700000001000001,"duration":5120,
-  "tags":[{"key":"otel.scope.name","type":"string","value":"x"},{"key":"gen_ai.operation.name","type":"string","value":"search_memory"},{"key":"triskele.degraded","type":"bool","value":true},{"key":"triskele.budget_us","type":"int64","value":500000}],"logs":[],"processID":"p1","warnings":null},
- {"traceID":"07f5a3d9b3ac4d1cbf2aa61a2e6f6d55","spanID":"bb3e4a14b2f3c1de","operationName":"leg dense","references":[{"refType":"FOLLOWS_FROM","traceID":"0000000000000001","spanID":"cc"},{"refType":"CHILD_OF","traceID":"07f5a3d9b3ac4d1cbf2aa61a2e6f6d55","spanID":"aa3e4a14b2f3c1de"}],"startTime":1700000001000100,"duration":4000,
-  "tags":[{"key":"triskele.leg","type":"string","value":"dense"},{"key":"error","type":"bool","value":true}],"logs":[],"processID":"p2","warnings":null}],
- "processes":{"p1":{"serviceName":"fuser","tags":[]},"p2":{"serviceName":"dense","tags":[]}},"warnings":null}],"total":0,"limit":0,"offset":0,"errors":null}`
+// jaegerAnswer is what version 3 of Jaeger's API says about a trace, shortened.
+const jaegerAnswer = `{"result":{"resourceSpans":[
+ {"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"fuser"}}]},"scopeSpans":[{"scope":{"name":"x"},"spans":[
+  {"traceId":"07f5a3d9b3ac4d1cbf2aa61a2e6f6d55","spanId":"aa3e4a14b2f3c1de","parentSpanId":"","name":"search_memory","kind":2,"startTimeUnixNano":"1700000001000001000","endTimeUnixNano":"1700000001005121000",
+   "attributes":[{"key":"gen_ai.operation.name","value":{"stringValue":"search_memory"}},{"key":"triskele.degraded","value":{"boolValue":true}},{"key":"triskele.budget_us","value":{"intValue":"500000"}}],"status":{}}]}]},
+ {"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"dense"}}]},"scopeSpans":[{"scope":{"name":"x"},"spans":[
+  {"traceId":"07f5a3d9b3ac4d1cbf2aa61a2e6f6d55","spanId":"bb3e4a14b2f3c1de","parentSpanId":"aa3e4a14b2f3c1de","name":"leg dense","kind":1,"startTimeUnixNano":"1700000001000100000","endTimeUnixNano":"1700000001004100000",
+   "attributes":[{"key":"triskele.leg","value":{"stringValue":"dense"}}],"status":{"code":2}}]}]}]}}`
 
 func TestJaeger(t *testing.T) {
-	base := serve(t, map[string]string{"/jaeger/api/traces": jaegerAnswer}, func(r *http.Request) {
-		want := "end=1700003600000000&limit=7&operation=search_memory&service=fuser&start=1700000000000000"
+	base := serve(t, map[string]string{"/jaeger/api/v3/traces": jaegerAnswer}, func(r *http.Request) {
+		want := "query.num_traces=7&query.operation_name=search_memory&query.search_depth=7&query.service_name=fuser" +
+			"&query.start_time_max=2023-11-14T23%3A13%3A20Z&query.start_time_min=2023-11-14T22%3A13%3A20Z"
 		if r.URL.RawQuery != want {
 			t.Errorf("asked %s, want %s", r.URL.RawQuery, want)
 		}
@@ -82,6 +84,17 @@ func TestJaeger(t *testing.T) {
 	}
 	if leg.GetParentId() != search.GetId() || leg.GetService() != "dense" || !leg.GetFailed() {
 		t.Errorf("%v", leg)
+	}
+}
+
+// TestJaegerWithoutTraces: Jaeger says 404 if it has none.
+func TestJaegerWithoutTraces(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"httpCode":404,"message":"No traces found"}}`, http.StatusNotFound)
+	}))
+	defer server.Close()
+	if got, err := traces.Jaeger(t.Context(), server.URL, query); err != nil || len(got) != 0 {
+		t.Errorf("got %v, %v, want no traces", got, err)
 	}
 }
 
@@ -126,7 +139,7 @@ func TestSpansOfATraceMayBeApart(t *testing.T) {
 }
 
 func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
-	base := serve(t, map[string]string{"/api/traces": `<!doctype html>`, "/api/search": `{"traces":[{"traceID":"17"}]}`}, nil)
+	base := serve(t, map[string]string{"/api/traces": `<!doctype html>`, "/api/v3/traces": `<!doctype html>`, "/api/search": `{"traces":[{"traceID":"17"}]}`}, nil)
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer closed.Close()
 	type source func(context.Context, string, traces.Query) ([]otlp.Trace, error)
@@ -134,18 +147,18 @@ func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
 		source
 		base string
 	}{
-		"/api/traces: the answer is not the expected JSON": {traces.Jaeger, base},
-		"404 Not Found": {traces.Tempo, base},
-		"document 1":    {traces.Recent, base},
-		"--header":      {traces.Recent, closed.URL},
-		"is not a URL":  {traces.Jaeger, "localhost"},
+		"/api/v3/traces: document 1": {traces.Jaeger, base},
+		"404 Not Found":              {traces.Tempo, base},
+		"document 1":                 {traces.Recent, base},
+		"--header":                   {traces.Recent, closed.URL},
+		"is not a URL":               {traces.Jaeger, "localhost"},
 	} {
 		if _, err := try.source(t.Context(), try.base, query); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	elsewhere := serve(t, map[string]string{"/api/traces": jaegerAnswer}, nil)
-	moved := httptest.NewServer(http.RedirectHandler(elsewhere+"/api/traces", http.StatusFound))
+	elsewhere := serve(t, map[string]string{"/api/v3/traces": jaegerAnswer}, nil)
+	moved := httptest.NewServer(http.RedirectHandler(elsewhere+"/api/v3/traces", http.StatusFound))
 	defer moved.Close()
 	if _, err := traces.Jaeger(t.Context(), moved.URL, query); err == nil || !strings.Contains(err.Error(), "redirects to") {
 		t.Errorf("followed a redirection with its headers: %v", err)
