@@ -66,27 +66,3 @@ type Ranking struct {
 	IDs    []string
 	Scores map[string]float64
 }
-
-// ReadRun reads a run file. It returns the rankings by query.
-func ReadRun(name string) (map[string]Ranking, error) {
-	run := map[string]Ranking{}
-	err := eachLine(name, func(line []byte) error {
-		fields := strings.Fields(string(line))
-		if len(fields) != 6 {
-			return fmt.Errorf("%d columns, want 6", len(fields))
-		}
-		score, err := strconv.ParseFloat(fields[4], 64)
-		if err != nil {
-			return fmt.Errorf("score %q is not a number", fields[4])
-		}
-		r, known := run[fields[0]]
-		if !known {
-			r.Scores = map[string]float64{}
-		}
-		r.IDs = append(r.IDs, fields[2])
-		r.Scores[fields[2]] = score
-		run[fields[0]] = r
-		return nil
-	})
-	return run, err
-}

@@ -22,6 +22,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/tests/lab/measure"
 	"github.com/triskele/triskele/tests/lab/stats"
 )
 
@@ -115,7 +116,7 @@ func Run(ctx context.Context, options Options) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		lexical, err := eval.ReadRun(filepath.Join(options.Lexical, "runs", name, "D-lexical.trec"))
+		lexical, err := measure.ReadRun(filepath.Join(options.Lexical, "runs", name, "D-lexical.trec"))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s has no run of the lexical leg on %s: run triskele eval --configs D-lexical first", options.Lexical, name)
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 const (
@@ -182,7 +183,7 @@ func (s *Study) measure(ctx context.Context, set *eval.Set, cells []cell) error 
 	reader := newReader(set)
 	for _, c := range cells {
 		file := filepath.Join(s.options.Out, "runs", set.Name, unsafe.ReplaceAllString(c.name, "_")+".trec")
-		rankings, err := eval.ReadRun(file)
+		rankings, err := measure.ReadRun(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			if legs == nil {
 				if legs, err = s.legs(ctx, set); err != nil {
@@ -190,7 +191,7 @@ func (s *Study) measure(ctx context.Context, set *eval.Set, cells []cell) error 
 				}
 			}
 			if err = s.ask(ctx, set, c, legs, file); err == nil {
-				rankings, err = eval.ReadRun(file)
+				rankings, err = measure.ReadRun(file)
 			}
 		}
 		if err != nil {

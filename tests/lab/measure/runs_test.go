@@ -1,4 +1,4 @@
-package eval_test
+package measure_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 func TestReadRunRefuses(t *testing.T) {
@@ -14,7 +14,7 @@ func TestReadRunRefuses(t *testing.T) {
 	if err := os.WriteFile(file, []byte("q Q0 x 1 1 tag\nq Q0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := eval.ReadRun(file); err == nil || !strings.Contains(err.Error(), "E-graph.trec:2: 2 columns") {
+	if _, err := measure.ReadRun(file); err == nil || !strings.Contains(err.Error(), "E-graph.trec:2: 2 columns") {
 		t.Errorf("a broken run file: %v", err)
 	}
 }
