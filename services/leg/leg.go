@@ -126,10 +126,8 @@ type Result struct {
 
 // From says in a result which view it was made of.
 func (r *Result) From(v *replica.View) {
-	r.Age, r.Version, r.Stale = v.Age, v.Version, v.Stale
-	if r.Away = v.Away != ""; r.Away && r.Reason == "" {
-		r.Reason = v.Away
-	}
+	r.Age, r.Version, r.Away, r.Stale = v.Age, v.Version, v.Away, v.Stale
+	r.Reason = cmp.Or(r.Reason, v.Reason)
 }
 
 // NotInMemory reports whether an error says that a namespace has no view: it is not loaded yet, or too large.

@@ -91,10 +91,11 @@ type View struct {
 	*Rows
 	*Selection
 	Part Part
-	// Age is how old the image may be. Away says why it is older than Config.MaxAge. Version is
-	// another number after each change, of no other image of this process; 0 for a namespace that does not exist.
-	Age     time.Duration
-	Away    string
+	// Age is how old the image may be. Reason says why it is older than Config.MaxAge. Away reports that the database does not answer.
+	Age    time.Duration
+	Reason string
+	Away   bool
+	// Version is another number after each change, of no other image of this process; 0 for a namespace that does not exist.
 	Version int64
 	// Stale reports that the image lacks the write of Need.AtLeast.
 	Stale bool

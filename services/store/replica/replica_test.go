@@ -348,8 +348,8 @@ func TestDatabaseAway(t *testing.T) {
 		t.Fatalf("without the database: %v", err)
 	}
 	defer view.Close()
-	if view.Away == "" || view.Age == 0 || !view.Stale || len(view.List()) != 1 {
-		t.Errorf("away %q, age %v, stale %t, %d memories", view.Away, view.Age, view.Stale, len(view.List()))
+	if !view.Away || view.Reason == "" || view.Age == 0 || !view.Stale || len(view.List()) != 1 {
+		t.Errorf("away %t (%q), age %v, stale %t, %d memories", view.Away, view.Reason, view.Age, view.Stale, len(view.List()))
 	}
 	if _, err := fresh.View(t.Context(), "n", replica.Need{Part: "titles"}, 1); err == nil {
 		t.Error("an image that must be fresh was searched without the database")
@@ -393,6 +393,9 @@ func TestHurriedSearches(t *testing.T) {
 		for i := range 200 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*10*time.Microsecond)
 			if view, err := set.View(ctx, "n", replica.Need{Part: "titles"}, 1); err == nil {
+				if view.Away {
+					t.Errorf("after %v: the database is said not to answer", time.Duration(i)*10*time.Microsecond)
+				}
 				view.Close()
 			}
 			cancel()

@@ -225,9 +225,9 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 		case errors.Is(err, errDead) || err != nil && (s.config.Fresh || ctx.Err() != nil):
 			return nil, err
 		case errors.Is(err, errBusy):
-			v.Away, v.Stale, lacking = busy, need.AtLeast > 0, ErrCold
+			v.Reason, v.Stale, lacking = busy, need.AtLeast > 0, ErrCold
 		case err != nil:
-			v.Away, v.Stale, lacking = away, need.AtLeast > 0, errUnknown
+			v.Reason, v.Away, v.Stale, lacking = away, true, need.AtLeast > 0, errUnknown
 		}
 	}
 	if err := img.rLock(ctx); err != nil {
