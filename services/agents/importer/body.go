@@ -100,17 +100,24 @@ var (
 
 // relation returns what an item of a list says of its only link, as in "- caused by [[X]] (see the log)": "caused_by".
 func relation(link *wikilink.Node, raw []byte) string {
-	before, ok := link.PreviousSibling().(*ast.Text)
-	if !ok || before.PreviousSibling() != nil || link.Parent().Parent() == nil || link.Parent().Parent().Kind() != ast.KindListItem {
+	if link.Parent().Parent() == nil || link.Parent().Parent().Kind() != ast.KindListItem {
 		return linksTo
 	}
+	var before text.Segment // of several texts: the parser divides a line wherever markup might begin
+	for node := link.PreviousSibling(); node != nil; node = node.PreviousSibling() {
+		t, ok := node.(*ast.Text)
+		if !ok {
+			return linksTo
+		}
+		before = text.NewSegment(t.Segment.Start, max(before.Stop, t.Segment.Stop))
+	}
+	said := before.Value(raw)
 	if next := link.NextSibling(); next != nil {
 		behind, ok := next.(*ast.Text)
 		if !ok || !contextBehind.Match(behind.Value(raw)) {
 			return linksTo
 		}
 	}
-	said := before.Value(raw)
 	if !relationBefore.Match(said) {
 		return linksTo
 	}

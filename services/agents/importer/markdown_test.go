@@ -202,14 +202,14 @@ func TestInlineTagsRelationsAndDates(t *testing.T) {
 	t.Parallel()
 	items := read(t, notes(t, folder(map[string]string{
 		"2024-05-03 Harbour.md": "#crane and (#north/quay) of #2024, a#b, *x*#y, `#code` #snake_case_1 #Ünïcode. [#link](X.md) issue #7\n\n- requires [[X]]\n- Caused by [[X]] (see the log)\n" +
-			"- [[X]]\n- part-of [[X]], they say\n- one of those four words [[X]]\n\nprose requires [[Y]]\n",
+			"- [[X]]\n- part-of [[X]], they say\n- one of those four words [[X]]\n- relates_to [[X]]\n- Is_part_of [[Y]]\n- two\n  lines of [[Y]]\n\nprose requires [[Y]]\n",
 		"2024_13_03.md": "x", "a 2024.02.29.md": "x", "12024-05-031.md": "x", "2024-01-01 but.md": "---\ndate: 2023-02-03\ntags: crane\n---\nx #crane", "X.md": "x", "Y.md": "y",
 	})))
 	const harbour = "2024-05-03 Harbour.md"
 	if got, want := fmt.Sprint(items[harbour].Memory.GetTags()), "[crane north/quay snake_case_1 Ünïcode]"; got != want {
 		t.Errorf("got tags %s, want %s", got, want)
 	}
-	if got, want := links(items, harbour), "links_to X.md, requires X.md, caused_by X.md, links_to Y.md"; got != want {
+	if got, want := links(items, harbour), "links_to X.md, requires X.md, caused_by X.md, relates_to X.md, is_part_of Y.md, links_to Y.md"; got != want {
 		t.Errorf("got links %q, want %q", got, want)
 	}
 	for position, want := range map[string]string{harbour: "2024-05-03", "2024_13_03.md": "", "a 2024.02.29.md": "2024-02-29", "12024-05-031.md": "", "2024-01-01 but.md": "2023-02-03"} {
