@@ -364,8 +364,14 @@ func (s *Server) failure(ctx context.Context, err error) (state triskelev1.LegSt
 // public returns the client's error for a searcher's error.
 func (s *Server) public(ctx context.Context, err error) error {
 	var unable *UnableError
-	if postgres.IsNodeAway(err) {
+	switch {
+	case errors.As(err, &unable): // such as an embedding server's, whose connection may have failed, too
+	case postgres.IsNodeAway(err):
 		err = &UnableError{Reason: "the node of the database that has this namespace cannot be reached", Cause: err}
+	case postgres.IsUnreachable(err):
+		err = &UnableError{Reason: "the database cannot be reached", Cause: err}
+	case errors.Is(err, replica.ErrUnanswered):
+		err = &UnableError{Reason: replica.ErrUnanswered.Error(), Cause: err}
 	}
 	if errors.As(err, &unable) {
 		s.log.WarnContext(ctx, "the leg cannot search", "reason", unable.Reason, "cause", unable.Cause.Error())
@@ -400,7 +406,7 @@ func budgetOf(ctx context.Context, start time.Time) time.Duration {
 func (s *Server) GetIndexStatus(ctx context.Context, req *triskelev1.GetIndexStatusRequest) (*triskelev1.GetIndexStatusResponse, error) {
 	st, err := s.searcher.Status(ctx, req.GetNamespace())
 	if err != nil {
-		return nil, err
+		return nil, s.public(ctx, err)
 	}
 	resp := &triskelev1.GetIndexStatusResponse{
 		Indexed: st.Indexed, Pending: st.Pending, Dead: st.Dead, Lag: durationpb.New(st.Lag), Model: st.Model, Excluded: st.Excluded,

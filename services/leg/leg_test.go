@@ -3,7 +3,9 @@ package leg_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // searcher is a way of searching made of a function.
@@ -119,20 +122,23 @@ func TestSearchErrors(t *testing.T) {
 	for name, x := range map[string]struct {
 		err  error
 		want codes.Code
+		says string
 	}{
-		"field":    {&record.FieldError{Field: "vector", MustBe: "must have 3 dimensions"}, codes.InvalidArgument},
-		"unable":   {&leg.UnableError{Reason: "no embedder", Cause: errors.New("hunter2")}, codes.FailedPrecondition},
-		"node":     {&pgconn.PgError{Code: "08006", Message: "hunter2"}, codes.FailedPrecondition},
-		"timeout":  {&pgconn.PgError{Code: "57014", Message: "hunter2"}, codes.DeadlineExceeded}, // the server's timer was first
-		"internal": {errors.New("hunter2"), codes.Unknown},                                       // not a status: the server's guard hides it
+		"field":    {&record.FieldError{Field: "vector", MustBe: "must have 3 dimensions"}, codes.InvalidArgument, ""},
+		"unable":   {&leg.UnableError{Reason: "no embedder", Cause: errors.New("hunter2")}, codes.FailedPrecondition, "no embedder"},
+		"node":     {&pgconn.PgError{Code: "08006", Message: "hunter2"}, codes.FailedPrecondition, "the node of the database that has this namespace cannot be reached"},
+		"database": {&net.OpError{Op: "dial", Err: errors.New("hunter2")}, codes.FailedPrecondition, "the database cannot be reached"},
+		"filter":   {fmt.Errorf("hunter2: %w", replica.ErrUnanswered), codes.FailedPrecondition, "the database does not answer, and the metadata of the filter is not in memory"},
+		"timeout":  {&pgconn.PgError{Code: "57014", Message: "hunter2"}, codes.DeadlineExceeded, ""}, // the server's timer was first
+		"internal": {errors.New("hunter2"), codes.Unknown, ""},                                       // not a status: the server's guard hides it
 	} {
 		s := serve(t, func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{}, x.err })
 		_, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1})
 		if status.Code(err) != x.want {
 			t.Errorf("%s: %v", name, err)
 		}
-		if name == "unable" && (!strings.Contains(err.Error(), "no embedder") || strings.Contains(err.Error(), "hunter2")) {
-			t.Errorf("the caller is told %v", err)
+		if x.says != "" && status.Convert(err).Message() != x.says {
+			t.Errorf("%s: the caller is told %v, want %q", name, err, x.says)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -217,17 +223,18 @@ func TestTextOfAMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown, hidden := uuid.New(), uuid.New()
+	var sent error
 	send := func(ctx context.Context, _ leg.Query) (leg.Result, error) {
-		_, _, err := e.Post(ctx, "", []byte("{}"), 100)
-		return leg.Result{}, err
+		_, _, sent = e.Post(ctx, "", []byte("{}"), 100)
+		return leg.Result{}, nil
 	}
 	for of, want := range map[string]error{"": nil, shown.String(): nil, hidden.String(): endpoint.ErrWithdrawn} {
 		s := leg.NewServer(discreet{send, hidden}, tel(t), slog.New(slog.DiscardHandler))
-		if _, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1, TextOf: of}); !errors.Is(err, want) {
-			t.Errorf("search with the text of %q: %v", of, err)
+		if _, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1, TextOf: of}); err != nil || !errors.Is(sent, want) {
+			t.Errorf("search with the text of %q: %v, %v", of, sent, err)
 		}
-		if _, err := s.ScoreByIds(t.Context(), &triskelev1.ScoreByIdsRequest{Namespace: "n", TextOf: of}); !errors.Is(err, want) {
-			t.Errorf("scores with the text of %q: %v", of, err)
+		if _, err := s.ScoreByIds(t.Context(), &triskelev1.ScoreByIdsRequest{Namespace: "n", TextOf: of}); err != nil || !errors.Is(sent, want) {
+			t.Errorf("scores with the text of %q: %v, %v", of, sent, err)
 		}
 	}
 	_, err = serve(t, send).Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1, TextOf: "x"})

@@ -113,6 +113,8 @@ var (
 	ErrCold = errors.New("the namespace is not in memory yet")
 	// ErrTooLarge is the error for a namespace that does not fit into the memory for images.
 	ErrTooLarge = errors.New("the namespace is too large to be kept in memory (--search-memory)")
+	// ErrUnanswered is the error for a filter that only the database can answer.
+	ErrUnanswered = errors.New("the database does not answer, and the metadata of the filter is not in memory")
 )
 
 // away is a View's reason when the database does not answer.

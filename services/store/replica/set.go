@@ -201,8 +201,7 @@ func (s *Set) absent(ctx context.Context, namespace string) (absent bool, err er
 
 var (
 	// errForgot says that another search's keys have pushed out those of a filter.
-	errForgot  = errors.New("the metadata of the filter has been forgotten")
-	errUnknown = errors.New("the database does not answer, and the metadata of the filter is not in memory")
+	errForgot = errors.New("the metadata of the filter has been forgotten")
 	// errDead says that another namespace has the name of an image, or that its changes cannot be read.
 	errDead = errors.New("the namespace is another one now")
 	// errBusy says that bringing an image up to date takes longer than a search has. The database answers.
@@ -227,7 +226,7 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 		case errors.Is(err, errBusy):
 			v.Reason, v.Stale, lacking = busy, need.AtLeast > 0, ErrCold
 		case err != nil:
-			v.Reason, v.Away, v.Stale, lacking = away, true, need.AtLeast > 0, errUnknown
+			v.Reason, v.Away, v.Stale, lacking = away, true, need.AtLeast > 0, ErrUnanswered
 		}
 	}
 	if err := img.rLock(ctx); err != nil {
