@@ -35,7 +35,7 @@ type graphFlags struct {
 	Embedder open.Flags `embed:"" group:"Embedder:"`
 }
 
-func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIndex) error) error {
+func (f *graphFlags) with(ctx context.Context, env *Env, fn func(*graph.Leg) error) error {
 	config := graph.DefaultConfig()
 	var err error
 	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
@@ -45,7 +45,7 @@ func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIn
 }
 
 func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) error) error {
-	return f.with(ctx, env, func(index backend.GraphIndex) error {
+	return f.with(ctx, env, func(index *graph.Leg) error {
 		v, err := index.View(ctx, f.Namespace)
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ type graphStatsCmd struct {
 
 // Run counts.
 func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
-	return c.with(ctx, env, func(index backend.GraphIndex) error {
+	return c.with(ctx, env, func(index *graph.Leg) error {
 		v, err := index.View(ctx, c.Namespace)
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ type graphExtractCmd struct {
 
 // Run enqueues or switches off.
 func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
-	return c.with(ctx, env, func(index backend.GraphIndex) error {
+	return c.with(ctx, env, func(index *graph.Leg) error {
 		if c.Off {
 			if err := index.SetExtraction(ctx, false); err != nil {
 				return err
@@ -270,7 +270,7 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	return c.with(ctx, env, func(index backend.GraphIndex) error {
+	return c.with(ctx, env, func(index *graph.Leg) error {
 		var batch []graph.Fact
 		read, stored := 0, 0
 		flush := func() error {

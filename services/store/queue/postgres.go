@@ -30,47 +30,6 @@ func NewPostgres(pool *pgxpool.Pool) *Postgres {
 	return &Postgres{rows{db, db}, pool}
 }
 
-func enqueuePostgres(ctx context.Context, tx postgres.WriteTx, records []record.Record, takers []taker) error {
-	names, sensitive := make([]string, len(takers)), make([]bool, len(takers))
-	for i, t := range takers {
-		names[i], sensitive[i] = t.index, t.sensitive
-	}
-	type columns struct {
-		ids                  []uuid.UUID
-		sensitive            []bool
-		revisions, sequences []int64
-	}
-	in := map[string]*columns{} // by namespace
-	for _, r := range records {
-		if !slices.Contains(sensitive, r.Sensitive) {
-			continue
-		}
-		c := in[r.Namespace]
-		if c == nil {
-			c = &columns{}
-			in[r.Namespace] = c
-		}
-		c.ids, c.sensitive, c.revisions, c.sequences = append(c.ids, r.ID), append(c.sensitive, r.Sensitive), append(c.revisions, r.Revision), append(c.sequences, r.Sequence)
-	}
-	batch := &pgx.Batch{}
-	for _, namespace := range slices.Sorted(maps.Keys(in)) { // a statement that joined the indexes would go to all nodes
-		c := in[namespace]
-		batch.Queue(`
-			INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
-			SELECT n.name, m.id, i.name, m.sensitive, m.revision, m.sequence, m.sequence
-			FROM memory.namespaces n CROSS JOIN unnest($4::uuid[], $5::boolean[], $6::bigint[], $7::bigint[]) AS m (id, sensitive, revision, sequence)
-				JOIN unnest($2::text[], $3::boolean[]) AS i (name, sensitive) ON i.sensitive = m.sensitive
-			WHERE n.name = $1 ORDER BY m.id, i.name
-			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-			SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
-			namespace, names, sensitive, c.ids, c.sensitive, c.revisions, c.sequences)
-	}
-	if batch.Len() == 0 {
-		return nil
-	}
-	return tx.SendBatch(ctx, batch).Close()
-}
-
 // Claim implements Store. It looks for due tasks without locks, and then locks them within each namespace: a distributed engine
 // locks rows of one node at a time. What another worker has locked meanwhile is left to it.
 //
@@ -127,8 +86,8 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 // Extend implements Store.
 func (q *Postgres) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
 	return q.each(ctx, index, tasks, `
-		UPDATE memory.index_queue q SET not_before = now() + $6::interval
-		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS t (memory_id, revision, sequence)
+		UPDATE memory.index_queue q SET not_before = now() + $3::interval
+		FROM unnest($4::uuid[], $5::bigint[], $6::bigint[]) AS t (memory_id, revision, sequence)
 		WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = t.memory_id
 			AND q.revision <= t.revision AND q.sequence <= t.sequence AND NOT q.dead`, lease)
 }
@@ -140,50 +99,18 @@ func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
 		WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = d.memory_id AND q.revision <= d.revision AND q.sequence <= d.sequence`)
 }
 
-// each runs a statement for each namespace of tasks, all in one transaction. Its arguments are the namespace, the index, and the
-// tasks' ids, revisions and sequences, before further ones.
+// each runs a statement for each namespace of tasks, all in one transaction. Its arguments are the namespace, the index and further
+// ones, before the tasks' ids, revisions and sequences.
 func (q *Postgres) each(ctx context.Context, index string, tasks []Task, statement string, more ...any) error {
-	type columns struct {
-		ids                  []uuid.UUID
-		revisions, sequences []int64
-	}
-	in := map[string]*columns{}
+	in := map[string]sqldb.Rows{}
 	for _, t := range tasks {
-		c := in[t.Record.Namespace]
-		if c == nil {
-			c = &columns{}
-			in[t.Record.Namespace] = c
-		}
-		c.ids, c.revisions, c.sequences = append(c.ids, t.Record.ID), append(c.revisions, t.Record.Revision), append(c.sequences, t.Sequence)
+		in[t.Record.Namespace] = append(in[t.Record.Namespace], []any{t.Record.ID, t.Record.Revision, t.Sequence})
 	}
-	batch := &pgx.Batch{}
+	var batch sqldb.Batch
 	for _, namespace := range slices.Sorted(maps.Keys(in)) {
-		c := in[namespace]
-		batch.Queue(statement, append([]any{namespace, index, c.ids, c.revisions, c.sequences}, more...)...)
+		batch.Exec(statement, slices.Concat([]any{namespace, index}, more, []any{in[namespace]})...)
 	}
-	return postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
-}
-
-// AsSensitive implements Discretion.
-func (q *Postgres) AsSensitive(ctx context.Context, records []record.Record) (same bool, err error) {
-	ids, sensitive := map[string][]uuid.UUID{}, map[string][]bool{} // by namespace
-	for _, r := range records {
-		ids[r.Namespace], sensitive[r.Namespace] = append(ids[r.Namespace], r.ID), append(sensitive[r.Namespace], r.Sensitive)
-	}
-	same = true
-	batch := &pgx.Batch{}
-	for namespace := range ids {
-		batch.Queue(`
-			SELECT count(*) FROM memory.memories m JOIN unnest($2::uuid[], $3::boolean[]) AS t (id, sensitive) USING (id, sensitive)
-			WHERE m.namespace = $1`, namespace, ids[namespace], sensitive[namespace]).QueryRow(func(row pgx.Row) error {
-			var n int
-			err := row.Scan(&n)
-			same = same && n == len(ids[namespace])
-			return err
-		})
-	}
-	err = postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
-	return same && err == nil, err
+	return q.write.In(postgres.AllNamespaces).Send(ctx, &batch)
 }
 
 // Knows implements Store.

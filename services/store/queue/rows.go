@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,10 +25,30 @@ func Enqueue(ctx context.Context, tx sqldb.Tx, records []record.Record, but []st
 		return err
 	}
 	takers = slices.DeleteFunc(takers, func(t taker) bool { return !t.sensitive && slices.Contains(but, t.index) })
-	if tx.SQLite != nil {
-		return enqueueSQLite(ctx, tx.SQLite, records, takers)
+	in := map[string][]record.Record{}
+	for _, r := range records {
+		in[r.Namespace] = append(in[r.Namespace], r)
 	}
-	return enqueuePostgres(ctx, tx.Postgres, records, takers)
+	var batch sqldb.Batch
+	for _, namespace := range slices.Sorted(maps.Keys(in)) { // a statement that joined the indexes would go to all nodes
+		for _, t := range takers {
+			var rows sqldb.Rows
+			for _, r := range in[namespace] {
+				if r.Sensitive == t.sensitive {
+					rows = append(rows, []any{r.ID, r.Revision, r.Sequence})
+				}
+			}
+			batch.Exec(`
+				INSERT INTO memory.index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
+				SELECT n.name, m.id, $2, $3, m.revision, m.sequence, m.sequence, now(), now()
+				FROM memory.namespaces n CROSS JOIN unnest($4::uuid[], $5::bigint[], $6::bigint[]) AS m (id, revision, sequence)
+				WHERE n.name = $1 ORDER BY m.id
+				ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+				SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
+				namespace, t.index, t.sensitive, rows)
+		}
+	}
+	return tx.In(postgres.Entered).Send(ctx, &batch)
 }
 
 // taker is an index that takes records with a sensitivity.
@@ -112,6 +133,23 @@ func (q rows) Backlog(ctx context.Context, n int) ([]Backlog, error) {
 			err = scanStatus(scan, &b.Status, &b.Index, &b.Namespace)
 			return b, err
 		})
+}
+
+// AsSensitive implements Discretion.
+func (q rows) AsSensitive(ctx context.Context, records []record.Record) (same bool, err error) {
+	in := map[string]sqldb.Rows{}
+	for _, r := range records {
+		in[r.Namespace] = append(in[r.Namespace], []any{r.ID, r.Sensitive})
+	}
+	var batch sqldb.Batch
+	var n, all int
+	for namespace, of := range in {
+		batch.Query([]any{&n}, func() { all += n }, `
+			SELECT count(*) FROM unnest($2::uuid[], $3::boolean[]) AS t (id, sensitive) CROSS JOIN memory.memories m
+			WHERE m.namespace = $1 AND m.id = t.id AND m.sensitive = t.sensitive`, namespace, of)
+	}
+	err = q.read.In(postgres.AllNamespaces).Send(ctx, &batch)
+	return all == len(records) && err == nil, err
 }
 
 // selected is the condition of a Selection with the arguments $1 to $3.

@@ -48,24 +48,6 @@ func NewSQLite(db *sqlite.DB) *SQLite {
 	return &SQLite{rows: rows{sqldb.DB{SQLite: db.Read}, sqldb.DB{SQLite: db.Write}}, db: db, leases: map[leased]holder{}}
 }
 
-func enqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record, takers []taker) error {
-	now := time.Now().UnixMicro()
-	for _, t := range takers {
-		in := slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool { return r.Sensitive != t.sensitive })
-		if err := sqlite.ExecEach(ctx, tx, `
-			INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?7)
-			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-			SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`,
-			in, func(r record.Record) []any {
-				return []any{r.Namespace, r.ID[:], t.index, r.Sensitive, r.Revision, r.Sequence, now}
-			}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Claim implements Store. It writes nothing, so it does not wait for the only connection that writes.
 func (q *SQLite) Claim(ctx context.Context, index string, n int, length time.Duration) ([]Task, error) {
 	q.mu.Lock()
@@ -134,18 +116,6 @@ func (q *SQLite) release(index string, tasks []Task) {
 			delete(q.leases, t.of(index))
 		}
 	}
-}
-
-// AsSensitive implements Discretion.
-func (q *SQLite) AsSensitive(ctx context.Context, records []record.Record) (bool, error) {
-	for _, r := range records {
-		var same bool
-		if err := q.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ? AND id = ? AND sensitive = ?)`,
-			r.Namespace, r.ID[:], r.Sensitive).Scan(&same); err != nil || !same {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // Knows implements Store.

@@ -348,7 +348,7 @@ func (u update) apply(img *image, version int64) {
 	}
 	locked(func() {
 		for _, sequence := range u.sequences {
-			img.seen.add(sequence)
+			img.seen.Add(sequence, struct{}{})
 		}
 		if len(u.ids) > 0 {
 			img.version = version

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -25,6 +26,8 @@ const (
 	inUseFor = 30 * time.Second
 	// maxImages bounds the images, however small they are.
 	maxImages = 10_000
+	// maxSequences bounds the writes that an image knows that it has.
+	maxSequences = 4096
 	// retryLoad is the pause after loading failed, and retryLarge after an image turned out too large.
 	retryLoad, retryLarge = time.Second, time.Minute
 	// catchUpShare is the share of a search's time that catching up may take.
@@ -83,9 +86,9 @@ type image struct {
 	mu      sync.RWMutex
 	rows    *Rows
 	parts   []Part
-	seen    sequences
-	version int64 // View.Version
-	dead    bool  // another namespace has the name now
+	seen    *simplelru.LRU[int64, struct{}] // numbers of the latest writes that it has
+	version int64                           // View.Version
+	dead    bool                            // another namespace has the name now
 
 	completing atomic.Bool
 
@@ -104,6 +107,11 @@ type image struct {
 	bytes   int64
 }
 
+func newImage(namespace, question string) *image {
+	seen, _ := simplelru.NewLRU[int64, struct{}](maxSequences, nil) // fails for sizes below 1 only
+	return &image{namespace: namespace, question: question, turn: make(chan struct{}, 1), seen: seen}
+}
+
 // New returns an empty Set that follows a database, or its standby if that is not nil. Loading ends with ctx.
 func New(ctx context.Context, store sqldb.Store, standby *postgres.Standby, config Config, meter metric.Meter, log *slog.Logger) *Set {
 	var from source
@@ -118,8 +126,9 @@ func New(ctx context.Context, store sqldb.Store, standby *postgres.Standby, conf
 	}
 	s := &Set{
 		config: config, bytes: config.Memory << 20, source: from, log: log, images: map[imageKey]*image{},
-		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), smallLoads: make(chan struct{}, 2), stop: ctx, empty: &image{rows: NewRows(), loaded: true},
+		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), smallLoads: make(chan struct{}, 2), stop: ctx, empty: newImage("", ""),
 	}
+	s.empty.rows, s.empty.loaded = NewRows(), true
 	if config.Brief {
 		debug.SetGCPercent(400) // such a process ends before its garbage matters
 	} else {
@@ -244,7 +253,7 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 	if img != s.empty && !img.rows.knows(need.Filter.Metadata) {
 		return nil, lacking
 	}
-	if v.Stale && s.legs[place].kind == Records && img.seen.has(need.AtLeast) {
+	if v.Stale && s.legs[place].kind == Records && img.seen.Contains(need.AtLeast) {
 		v.Stale = false
 	}
 	v.Rows, v.Part, v.Version, v.close = img.rows, img.parts[place], img.version, img.mu.RUnlock
@@ -292,7 +301,7 @@ func (s *Set) behind(ctx context.Context, img *image, place int, need Need, arri
 	}
 	defer img.mu.RUnlock()
 	return img.dead || !img.rows.knows(need.Filter.Metadata) ||
-		need.AtLeast > 0 && !(s.legs[place].kind == Records && img.seen.has(need.AtLeast)), nil
+		need.AtLeast > 0 && !(s.legs[place].kind == Records && img.seen.Contains(need.AtLeast)), nil
 }
 
 // askInTime brings an image up to date within a share of ctx's time. While the database is known not to answer, it fails at
@@ -403,7 +412,7 @@ func (s *Set) find(namespace, question string) (*image, <-chan struct{}, error) 
 	key := imageKey{namespace, question}
 	img := s.images[key]
 	if img == nil {
-		img = &image{namespace: namespace, question: question, turn: make(chan struct{}, 1)}
+		img = newImage(namespace, question)
 		img.element = s.recent.PushFront(img)
 		s.images[key] = img
 		if s.evict(img); len(s.images) > maxImages { // all others are being loaded
@@ -466,35 +475,6 @@ func (s *Set) evict(but *image) {
 			s.remove(img)
 		}
 	}
-}
-
-// sequences are the numbers of the latest writes that an image has.
-type sequences struct {
-	known map[int64]bool
-	order []int64
-	next  int
-}
-
-// maxSequences bounds the numbers.
-const maxSequences = 4096
-
-func (s *sequences) has(n int64) bool { return s.known[n] }
-
-func (s *sequences) add(n int64) {
-	if s.known == nil {
-		s.known = map[int64]bool{}
-	}
-	if s.known[n] {
-		return
-	}
-	if len(s.order) < maxSequences {
-		s.order = append(s.order, n)
-	} else {
-		delete(s.known, s.order[s.next])
-		s.order[s.next] = n
-		s.next = (s.next + 1) % maxSequences
-	}
-	s.known[n] = true
 }
 
 // Fresh reports whether searches fail while the database does not answer.

@@ -43,16 +43,6 @@ type Index interface {
 	memory.Derived
 }
 
-// GraphIndex is the graph leg, which people can also browse and add facts to.
-type GraphIndex interface {
-	Index
-	graph.Facts
-	graph.Extractions
-	graph.Viewer
-	// Refresh embeds entries without vectors of the configured embedder, until all are done or ctx ends.
-	Refresh(ctx context.Context, log *slog.Logger)
-}
-
 // Backend is an open database: PostgreSQL with pgvector, or a SQLite file.
 type Backend struct {
 	// Standby serves searches on PostgreSQL; nil for the primary.
@@ -169,15 +159,14 @@ func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed
 	return index, err
 }
 
-// Graph returns the graph leg.
-func (b *Backend) Graph(images *replica.Set, config graph.Config) (index GraphIndex) {
+// Graph returns the graph leg, which people can also browse and add facts to.
+func (b *Backend) Graph(images *replica.Set, config graph.Config) (index *graph.Leg) {
 	if b.store.File != nil {
 		index = graph.NewSQLite(b.store.File, images, b.tasks, config)
 	} else {
-		onServer := graph.NewPostgres(b.store.Pool, images, b.tasks, config)
-		onServer.Standby = b.Standby
-		index = onServer
+		index = graph.NewPostgres(b.store.Pool, images, b.tasks, config)
 	}
+	index.Standby = b.Standby
 	if config.Embedder == nil || embed.Immediate(config.Embedder) {
 		b.derived["graph"] = index
 	}

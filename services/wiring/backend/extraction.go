@@ -11,7 +11,7 @@ import (
 
 // Extraction returns the worker that extracts facts from memories with a model. A configuration switches it on as in
 // Curation.
-func Extraction(ctx context.Context, b *Backend, index GraphIndex, config extractor.Config, tel *telemetry.Service, log *slog.Logger) (func(context.Context), error) {
+func Extraction(ctx context.Context, b *Backend, index *graph.Leg, config extractor.Config, tel *telemetry.Service, log *slog.Logger) (func(context.Context), error) {
 	if config.URL == "" {
 		on, err := index.Extraction(ctx)
 		if on {
