@@ -428,10 +428,10 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 	query.Depth, query.MinScore, query.MarkExact = int(req.GetDepth()), req.MinScore, req.GetMarkExact()
 	query.Traversal, query.Explain = req.GetTraversal(), req.GetExplain()
 	if req.AsOf != nil {
-		if err := req.GetAsOf().CheckValid(); err != nil {
-			return Query{}, rpc.Invalid("as_of", "must be a time from the year 1 to 9999")
-		}
 		query.AsOf = req.GetAsOf().AsTime()
+		if !req.GetAsOf().IsValid() || query.AsOf.IsZero() { // which means now
+			return Query{}, rpc.Invalid("as_of", "must lie after 0001-01-01 and before 10000-01-01")
+		}
 	}
 	if req.GetAtLeast() != "" {
 		token, err := revision.Parse(req.GetAtLeast())

@@ -83,7 +83,7 @@ func (c *contents) recent(namespace string, ids []uuid.UUID, revision string) []
 	records := make([]record.Record, len(ids))
 	for i, id := range ids {
 		k, there := c.kept.GetIfPresent(contentKey{namespace, id})
-		if !there || k.revision != revision {
+		if !there || k.revision != revision || id == uuid.Nil { // which names the namespace
 			return nil
 		}
 		records[i] = owned(k.record)

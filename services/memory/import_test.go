@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/revision"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -139,6 +141,53 @@ func TestImport(t *testing.T) {
 			_, err := importAll(t, c, request(edit, second[0], differs))
 			if status.Code(err) != codes.AlreadyExists || status.Convert(err).Message() != fmt.Sprintf("memories[1]: its id or idempotency_key belongs to memory %s, whose contents differ", stored.GetIds()[0]) {
 				t.Errorf("%s of a conflict: %v", name, err)
+			}
+		}
+	})
+}
+
+// TestImportRefuses what could never be found or would be taken for unset.
+func TestImportRefuses(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := f.Client(t)
+		a, b, d, nobody := uuid.NewString(), uuid.NewString(), uuid.NewString(), uuid.Nil.String()
+		memory := func(id, supersedes, by string) *triskelev1.Memory {
+			return &triskelev1.Memory{Namespace: "n", Content: "walnut", Id: id, Supersedes: supersedes, SupersededBy: by}
+		}
+		for name, x := range map[string]struct {
+			memories []*triskelev1.Memory
+			want     string
+		}{
+			"itself":           {[]*triskelev1.Memory{memory(a, a, "")}, "memories[0].supersedes"},
+			"by itself":        {[]*triskelev1.Memory{memory(a, "", a)}, "memories[0].supersedes"},
+			"each other":       {[]*triskelev1.Memory{memory(a, b, ""), memory(b, a, "")}, ".supersedes"},
+			"in a circle":      {[]*triskelev1.Memory{memory(a, b, ""), memory(b, d, ""), memory(a, "", d)}, ".supersedes"},
+			"the nil id":       {[]*triskelev1.Memory{memory(a, "", ""), memory(nobody, "", "")}, "memories[1].id"},
+			"of the nil id":    {[]*triskelev1.Memory{memory(a, nobody, "")}, "memories[0].supersedes"},
+			"by the nil id":    {[]*triskelev1.Memory{memory(a, "", nobody)}, "memories[0].superseded_by"},
+			"in the year zero": {[]*triskelev1.Memory{{Namespace: "n", Content: "x", OccurredAt: timestamppb.New(time.Time{}.Add(time.Nanosecond))}}, "memories[0].occurred_at"},
+		} {
+			_, err := importAll(t, c, &triskelev1.ImportRequest{Memories: x.memories})
+			if status.Code(err) != codes.InvalidArgument || !strings.Contains(status.Convert(err).Message(), x.want) {
+				t.Errorf("%s: got %v, want INVALID_ARGUMENT with %q", name, err, x.want)
+			}
+		}
+		got, err := importAll(t, c, &triskelev1.ImportRequest{Memories: []*triskelev1.Memory{memory(a, "", b), memory(b, a, d), memory(d, b, "")}})
+		if err != nil || got.GetStored() != 3 {
+			t.Fatalf("a line of successors: %v, %v", got, err)
+		}
+		for range 2 { // the second is answered from memory
+			if _, err := c.Get(t.Context(), &triskelev1.GetRequest{Namespace: "n", Ids: []string{d}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := c.Get(t.Context(), &triskelev1.GetRequest{Namespace: "n", Ids: []string{nobody}}); len(got.GetMemories()) > 0 {
+			t.Errorf("the memory with the nil id: %v, %v", got, err)
+		}
+		for name, filter := range map[string]*triskelev1.Filter{"created_before": {CreatedBefore: timestamppb.New(time.Time{})}, "occurred_from": {OccurredFrom: timestamppb.New(time.Time{})}} {
+			if got, err := c.List(t.Context(), &triskelev1.ListRequest{Namespace: "n", Filter: filter}); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "filter."+name) {
+				t.Errorf("%s the year zero: %d memories, %v", name, len(got.GetMemories()), err)
 			}
 		}
 	})

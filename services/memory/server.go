@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -579,7 +580,7 @@ func (s *Server) prepareBatch(ctx context.Context, memories []*triskelev1.Memory
 			return nil, err
 		}
 	}
-	if err := checkThreads(records); err != nil {
+	if err := cmp.Or(checkThreads(records), checkSuccession(records)); err != nil {
 		return nil, err
 	}
 	if dryRun {
@@ -603,6 +604,43 @@ func (s *Server) storeBatch(ctx context.Context, store func(context.Context) ([]
 		return nil, publicError("memories", err)
 	}
 	return inserted, nil
+}
+
+// checkSuccession refuses a batch whose memories supersede each other in a circle: none of them would ever be found.
+func checkSuccession(records []record.Record) error {
+	at, newer := map[uuid.UUID]int{}, map[uuid.UUID][]uuid.UUID{}
+	for i, r := range records {
+		at[r.ID] = i
+		if r.SupersededBy != uuid.Nil {
+			newer[r.ID] = append(newer[r.ID], r.SupersededBy)
+		}
+		if r.Supersedes != uuid.Nil {
+			newer[r.Supersedes] = append(newer[r.Supersedes], r.ID)
+		}
+	}
+	circular := -1
+	done := map[uuid.UUID]bool{} // false while its successors are visited
+	var visit func(id uuid.UUID)
+	visit = func(id uuid.UUID) {
+		done[id] = false
+		for _, next := range newer[id] {
+			if visited, known := done[next]; !known {
+				visit(next)
+			} else if i, given := at[next]; !visited && given {
+				circular = i
+			}
+		}
+		done[id] = true
+	}
+	for _, r := range records {
+		if _, known := done[r.ID]; !known {
+			visit(r.ID)
+		}
+	}
+	if circular >= 0 {
+		return rpc.Invalid(fmt.Sprintf("memories[%d].supersedes", circular), "must not lead back to the memory itself, as superseded_by must not")
+	}
+	return nil
 }
 
 // checkThreads refuses a batch with one thread in two namespaces. Each namespace has threads of its own, so a memory of such a

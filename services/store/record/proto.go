@@ -57,8 +57,8 @@ func FromProto(m *triskelev1.Memory) (Record, error) {
 			continue
 		}
 		parsed, err := uuid.Parse(id.text)
-		if err != nil {
-			return Record{}, &FieldError{id.field, "must be a UUID"}
+		if err != nil || parsed == uuid.Nil {
+			return Record{}, &FieldError{id.field, "must be a UUID, not the nil one"}
 		}
 		*id.to = parsed
 	}
@@ -95,10 +95,11 @@ func timeFromProto(field string, t *timestamppb.Timestamp) (time.Time, error) {
 	if t == nil {
 		return time.Time{}, nil
 	}
-	if err := t.CheckValid(); err != nil {
-		return time.Time{}, &FieldError{field, "must lie between 0001-01-01 and 9999-12-31"}
+	at := t.AsTime().Truncate(time.Microsecond)
+	if !t.IsValid() || at.IsZero() { // the zero time means none
+		return time.Time{}, &FieldError{field, "must lie after 0001-01-01 and before 10000-01-01"}
 	}
-	return t.AsTime().Truncate(time.Microsecond), nil
+	return at, nil
 }
 
 func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
@@ -190,7 +191,7 @@ func finite(v *structpb.Value, levels int) bool {
 // ToProto converts a stored memory into a message.
 func ToProto(r Record) (*triskelev1.Memory, error) {
 	m := &triskelev1.Memory{
-		Id:               r.ID.String(),
+		Id:               idToProto(r.ID),
 		Namespace:        r.Namespace,
 		Content:          r.Content,
 		Title:            r.Title,
