@@ -142,18 +142,26 @@ func (f file) entry(p Program) any {
 	return group{[]hook{{"command", p.hook(), timeout}}}
 }
 
-// remove takes the server and the hooks out of a text.
-func (f file) remove(text []byte, started string) ([]byte, error) {
+// remove takes the server and the hooks out of a text. It puts the server back that kept, the text from before, has; kept may be nil.
+func (f file) remove(text, kept []byte, started string) ([]byte, error) {
 	if f.toml {
-		return removeTable(text)
+		after, _, err := removeTable(text)
+		if _, own, keptErr := removeTable(kept); err == nil && keptErr == nil {
+			after = append(after, own...)
+		}
+		return after, err
 	}
 	d, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
 	before := string(d.text())
-	if f.servers != "" {
-		d.remove(f.servers, "triskele")
+	if own := d.find(f.servers, "triskele"); f.servers != "" && own != nil {
+		if k, err := parse(kept); err == nil && k.find(f.servers, "triskele") != nil {
+			own.Value = k.find(f.servers, "triskele").Value
+		} else {
+			d.remove(f.servers, "triskele")
+		}
 	}
 	for _, event := range f.events {
 		d.removeHooks(event, started)

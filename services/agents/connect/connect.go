@@ -4,9 +4,10 @@
 //  1. A client names its files on this platform, with the edits to each: an MCP server, and hooks where the client has them.
 //  2. Plan reads the files and computes their new texts. Comments, order and everything that is not Triskele's stay as they are.
 //  3. The caller shows the diff of each change.
-//  4. Apply keeps a copy of a file that existed, and replaces the file in one step.
+//  4. Apply keeps a copy of a file that existed, records what it writes, and replaces the file in one step.
 //
-// Planning again gives no change. Undo plans the same with the edits that remove.
+// Planning again gives no change. Undo gives a file back as it was if nobody has changed it since. It removes Triskele from a file that
+// somebody has changed.
 package connect
 
 import (
@@ -59,29 +60,52 @@ func Find(name string) (Client, bool) {
 type Change struct {
 	Path          string
 	Before, After []byte // Before is nil if there is no file; After is nil if it is removed
+
+	record string // path of what connect has written
+	undo   bool
+	first  bool // Before has nothing of Triskele's
 }
 
 // Plan returns the changes that connect the client. It returns none if it is connected in the same way already.
 func (c Client) Plan(home Home, p Program) ([]Change, error) {
-	return c.plan(home, func(f file, text []byte, started string) ([]byte, error) { return f.add(text, p, started) })
+	return c.plan(home, false, func(f file, text []byte, started string, _ written) ([]byte, error) { return f.add(text, p, started) })
 }
 
-// PlanUndo returns the changes that remove Triskele from the client's files.
+// PlanUndo returns the changes that give the client's files back.
 func (c Client) PlanUndo(home Home) ([]Change, error) {
-	return c.plan(home, func(f file, text []byte, started string) ([]byte, error) {
+	return c.plan(home, true, func(f file, text []byte, started string, w written) ([]byte, error) {
 		if text == nil {
 			return nil, nil
 		}
-		after, err := f.remove(text, started)
-		if err == nil && !bytes.Equal(after, text) && nothing(after) && !exists(f.path+backup) {
+		kept, err := read(f.path + backup)
+		if err != nil {
+			return nil, err
+		}
+		if w.Sum != "" && !w.Existed {
+			kept = nil // the copy is older
+		}
+		if w.Sum == sum(text) && w.Existed == (kept != nil) {
+			return kept, nil
+		}
+		after, err := f.remove(text, kept, started)
+		if err == nil && !bytes.Equal(after, text) && nothing(after) && kept == nil {
 			return nil, nil // the file was Triskele's alone
 		}
 		return after, err
 	})
 }
 
-func (c Client) plan(home Home, edit func(f file, text []byte, started string) ([]byte, error)) (changes []Change, err error) {
+func (c Client) plan(home Home, undo bool, edit func(f file, text []byte, started string, w written) ([]byte, error)) (changes []Change, err error) {
 	files, err := c.files(home)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := home.State("triskele")
+	if err != nil {
+		return nil, err
+	}
+	record := filepath.Join(folder, "connect.json")
+	all, err := readRecord(record)
 	if err != nil {
 		return nil, err
 	}
@@ -94,13 +118,17 @@ func (c Client) plan(home Home, edit func(f file, text []byte, started string) (
 		if line, err := f.server(text); err == nil && line != nil {
 			started = line[0]
 		}
-		after, err := edit(f, text, started)
+		after, err := edit(f, text, started, all[f.path])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w; it was left as it is", f.path, err)
 		}
-		if !bytes.Equal(text, after) {
-			changes = append(changes, Change{f.path, text, after})
+		if !bytes.Equal(text, after) || (text == nil) != (after == nil) {
+			without, err := f.remove(text, nil, started)
+			changes = append(changes, Change{f.path, text, after, record, undo, err == nil && bytes.Equal(without, text)})
 		}
+	}
+	if undo {
+		slices.Reverse(changes) // the first one made the folder of the others
 	}
 	return changes, nil
 }
@@ -160,22 +188,28 @@ func (c Change) Apply() error {
 	if now, err := read(path); err != nil || !bytes.Equal(now, c.Before) {
 		return cmp.Or(err, fmt.Errorf("%s has changed meanwhile: run the command again", c.Path))
 	}
+	made, err := c.note(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	if err := c.write(path); err != nil || !c.undo {
+		return err
+	}
+	if kept, err := read(c.Path + backup); err == nil && bytes.Equal(kept, c.After) {
+		_ = os.Remove(c.Path + backup)
+	}
+	for _, folder := range made {
+		_ = os.Remove(folder) // fails if there is something else in it
+	}
+	return nil
+}
+
+func (c Change) write(path string) error {
 	if c.After == nil {
 		return os.Remove(path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
-	}
-	kept, err := read(c.Path + backup)
-	switch {
-	case err != nil:
-		return err
-	case kept == nil && c.Before != nil:
-		if err := write(c.Path+backup, c.Before, 0o600); err != nil {
-			return err
-		}
-	case kept != nil && bytes.Equal(kept, c.After):
-		defer func() { _ = os.Remove(c.Path + backup) }()
 	}
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {

@@ -119,7 +119,7 @@ func TestConnectTwiceAndUndo(t *testing.T) {
 			changes, err = c.PlanUndo(home)
 			apply(t, changes, err)
 			for path, text := range texts {
-				if got := get(t, filepath.Join(folder, path)); got != text && path != ".codex/hooks.json" {
+				if got := get(t, filepath.Join(folder, path)); got != text {
 					t.Errorf("%s after undo: got\n%s\nwant\n%s", path, got, text)
 				}
 			}
@@ -170,7 +170,7 @@ func TestConnectNew(t *testing.T) {
 			changes, err = c.PlanUndo(home)
 			apply(t, changes, err)
 			_ = filepath.WalkDir(folder, func(path string, entry os.DirEntry, _ error) error {
-				if !entry.IsDir() {
+				if !entry.IsDir() || path != folder && !slices.Contains([]string{".local", "state", "Library", "Application Support", "triskele"}, entry.Name()) {
 					t.Errorf("%s on %s leaves %s behind", c.Name, goos, path)
 				}
 				return nil
@@ -311,16 +311,14 @@ notes = """
 }
 `
 	replaced := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	for path, x := range map[string]struct{ client, before, after, undone string }{
+	for path, x := range map[string]struct{ client, before, after string }{
 		".codex/config.toml": {
 			"codex", toml,
 			replaced(toml, "/old/", "/opt/my tools/", "[\n  \"mcp\", # tools\n]", `["mcp", "--namespace", "work"]`),
-			toml[:strings.Index(toml, "[mcp")] + toml[strings.Index(toml, "\n# Ask Bo"):],
 		},
 		".cursor/mcp.json": {
 			"cursor", json,
 			replaced(json, "/old/", "/opt/my tools/", `["mcp"]`, "[\n        \"mcp\",\n        \"--namespace\",\n        \"work\"\n      ]"),
-			"{\n  \"mcpServers\": {\n    // ours\n  }\n}\n",
 		},
 	} {
 		home, folder := at(t, "linux")
@@ -336,9 +334,84 @@ notes = """
 		}
 		changes, err = c.PlanUndo(home)
 		apply(t, changes, err)
-		if got := get(t, filepath.Join(folder, path)); got != x.undone {
-			t.Errorf("%s after undo: got\n%s\nwant\n%s", path, got, x.undone)
+		if got := get(t, filepath.Join(folder, path)); got != x.before {
+			t.Errorf("%s after undo: got\n%s\nwant\n%s", path, got, x.before)
 		}
+	}
+}
+
+// Undo gives back every byte of a file that only connect has changed, however often, and the user's own server in any file.
+func TestUndoGivesBack(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ client, path, text string }{
+		{"vscode", ".config/Code/User/mcp.json", `{"servers": {}, "inputs": []}`},
+		{"claude-code", ".claude.json", `{"mcpServers": {}}`},
+		{"claude-code", ".claude/settings.json", `{"hooks":{"UserPromptSubmit":[]}}`},
+		{"gemini", ".gemini/settings.json", ""},
+		{"gemini", ".gemini/settings.json", "{\n}"},
+		{"cursor", ".cursor/mcp.json", `{"mcpServers":{"triskele":{"command":"mine"}}}`},
+		{"cursor", ".cursor/mcp.json", `{"mcpServers":{"triskele":{"url":"https://mine.example.com"}}}`},
+		{"codex", ".codex/config.toml", "model = \"o\""},
+		{"codex", ".codex/config.toml", "[mcp_servers.triskele]\ncommand = \"mine\"\n\n[mcp_servers.triskele.env]\nA = \"1\"\n"},
+	} {
+		home, folder := at(t, "linux")
+		c := client(t, x.client)
+		path := filepath.Join(folder, x.path)
+		put(t, path, x.text)
+		connected := func() {
+			t.Helper()
+			for _, name := range []string{"/opt/triskele", "/opt/my tools/triskele"} {
+				p := program
+				p.Path = name
+				changes, err := c.Plan(home, p)
+				apply(t, changes, err)
+			}
+		}
+		undo := func() string {
+			t.Helper()
+			changes, err := c.PlanUndo(home)
+			apply(t, changes, err)
+			return get(t, path)
+		}
+		connected()
+		if got := undo(); got != x.text || exists(path+".before-triskele") {
+			t.Errorf("after undo: got %q, want %q without a copy", got, x.text)
+		}
+		connected()
+		changed := map[bool]string{false: get(t, path) + "\n// changed\n", true: "# changed\n" + get(t, path)}[x.client == "codex"]
+		put(t, path, changed)
+		got := undo()
+		if !strings.Contains(got, "changed") || strings.Contains(got, "my tools") || strings.Contains(got, "mine") != strings.Contains(x.text, "mine") || strings.Contains(got, "A = ") != strings.Contains(x.text, "A = ") {
+			t.Errorf("undo of a changed file %q: got %q", x.text, got)
+		}
+		connected() // the copy is of the changed file now
+		if again := undo(); again != got {
+			t.Errorf("after another undo: got %q, want %q", again, got)
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Undo removes a file that connect made, though connect has written it twice and an older copy is there.
+func TestUndoRemoves(t *testing.T) {
+	t.Parallel()
+	home, folder := at(t, "linux")
+	c := client(t, "zed")
+	path := filepath.Join(folder, ".config", "zed", "settings.json")
+	put(t, path+".before-triskele", "{}")
+	for _, name := range []string{"/opt/triskele", "/usr/bin/triskele"} {
+		p := program
+		p.Path = name
+		changes, err := c.Plan(home, p)
+		apply(t, changes, err)
+	}
+	changes, err := c.PlanUndo(home)
+	if apply(t, changes, err); exists(path) || !exists(path+".before-triskele") {
+		t.Error("the file is there, or the copy is not")
 	}
 }
 

@@ -98,7 +98,7 @@ func addTable(text []byte, p Program) ([]byte, error) {
 	server, _ := servers["triskele"].(map[string]any)
 	after := slices.Clone(text)
 	if server["command"] == nil { // there is none, or one that is not started as a program
-		if after, err = removeTable(text); err != nil {
+		if after, _, err = removeTable(text); err != nil {
 			return nil, err
 		}
 		if len(after) > 0 {
@@ -142,17 +142,18 @@ func addTable(text []byte, p Program) ([]byte, error) {
 	return after, nil
 }
 
-// removeTable removes the tables of this program, each with the blank line before it, and checks that nothing else is gone.
-func removeTable(text []byte) ([]byte, error) {
+// removeTable removes the tables of this program, each with the blank line before it, and checks that nothing else is gone. It returns
+// the text without them, and them.
+func removeTable(text []byte) (after, removed []byte, err error) {
 	want, err := unmarshal(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	list, err := parts(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	after := slices.Clone(text)
+	after = slices.Clone(text)
 	for i, to := len(list)-1, 0; i >= 0; i-- { // backwards, so that the places of those before stay
 		if len(list[i].in) < 2 || !slices.Equal(list[i].in[:2], table) {
 			continue
@@ -165,6 +166,7 @@ func removeTable(text []byte) ([]byte, error) {
 			if before := bytes.TrimSuffix(bytes.TrimSuffix(text[:from], []byte("\n")), []byte("\r")); len(before) == 0 || before[len(before)-1] == '\n' {
 				from = len(before)
 			}
+			removed = slices.Concat(after[from:to], removed)
 			after, to = slices.Delete(after, from, to), 0
 		}
 	}
@@ -179,9 +181,9 @@ func removeTable(text []byte) ([]byte, error) {
 		delete(got, tables)
 	}
 	if err != nil || !reflect.DeepEqual(want, got) {
-		return nil, errInline
+		return nil, nil, errInline
 	}
-	return after, nil
+	return after, removed, nil
 }
 
 func unmarshal(text []byte) (map[string]any, error) {
