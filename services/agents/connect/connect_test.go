@@ -458,19 +458,21 @@ func TestConnectKnowsItsHooksByAnyName(t *testing.T) {
 
 func TestConnectLeavesWhatItCannotEdit(t *testing.T) {
 	t.Parallel()
-	for path, x := range map[string]struct{ client, text, want string }{
-		".claude.json":          {"claude-code", `{"mcpServers": [1]}`, `"mcpServers" is no object`},
-		".gemini/settings.json": {"gemini", `{"theme": `, "not JSON"},
-		".codex/config.toml":    {"codex", "mcp_servers = { triskele = { command = \"x\" } }\n", "by hand"},
-		".codex/hooks.json":     {"codex", `{"hooks": {"Stop": {}}}`, "hooks.Stop is no array"},
+	for _, x := range []struct{ client, path, text, want string }{
+		{"claude-code", ".claude.json", `{"mcpServers": [1]}`, `"mcpServers" is no object`},
+		{"gemini", ".gemini/settings.json", `{"theme": `, "not JSON"},
+		{"codex", ".codex/config.toml", "mcp_servers = { triskele = { command = \"x\" } }\n", "by hand"},
+		{"codex", ".codex/config.toml", "mcp_servers = { other = { command = \"x\" } }\n", "its mcp_servers is an inline table"},
+		{"codex", ".codex/config.toml", "mcp_servers = {}\n", "its mcp_servers is an inline table"},
+		{"codex", ".codex/hooks.json", `{"hooks": {"Stop": {}}}`, "hooks.Stop is no array"},
 	} {
 		home, folder := at(t, "linux")
-		put(t, filepath.Join(folder, path), x.text)
+		put(t, filepath.Join(folder, x.path), x.text)
 		if _, err := client(t, x.client).Plan(home, program); err == nil || !strings.Contains(err.Error(), x.want) {
-			t.Errorf("%s: error %v, want %q", path, err, x.want)
+			t.Errorf("%s: error %v, want %q", x.path, err, x.want)
 		}
-		if got := get(t, filepath.Join(folder, path)); got != x.text {
-			t.Errorf("%s: got %q, want %q", path, got, x.text)
+		if got := get(t, filepath.Join(folder, x.path)); got != x.text {
+			t.Errorf("%s: got %q, want %q", x.path, got, x.text)
 		}
 	}
 }

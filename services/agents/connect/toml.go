@@ -19,7 +19,10 @@ const tables = "mcp_servers"
 // table is the name of this program's table.
 var table = []string{tables, "triskele"}
 
-var errInline = errors.New("it has the server triskele in a form that this program does not edit; remove that server by hand")
+var (
+	errInline  = errors.New("it has the server triskele in a form that this program does not edit; remove that server by hand")
+	errServers = errors.New("its mcp_servers is an inline table, to which this program adds no server; write each server as a table of its own, as in [mcp_servers.NAME]")
+)
 
 // part is a header, a key with its value, or a comment in lines of its own. Parts are lines; blank lines stand between them.
 type part struct {
@@ -95,7 +98,7 @@ func addTable(text []byte, p Program) ([]byte, error) {
 		value     any
 	}{{"command", strconv.Quote(p.Path), p.Path}, {"args", "[" + strings.Join(quoted, ", ") + "]", args}}
 	servers, _ := want[tables].(map[string]any)
-	server, _ := servers["triskele"].(map[string]any)
+	server, has := servers["triskele"].(map[string]any)
 	after := slices.Clone(text)
 	if server["command"] == nil { // there is none, or one that is not started as a program
 		if after, _, err = removeTable(text); err != nil {
@@ -136,7 +139,10 @@ func addTable(text []byte, p Program) ([]byte, error) {
 		}
 		server[line.key] = line.value
 	}
-	if got, err := unmarshal(after); err != nil || !reflect.DeepEqual(got, want) {
+	switch got, err := unmarshal(after); {
+	case err != nil && !has:
+		return nil, errServers
+	case err != nil || !reflect.DeepEqual(got, want):
 		return nil, errInline
 	}
 	return after, nil
