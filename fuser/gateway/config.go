@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
@@ -260,14 +262,15 @@ func (c Config) check() error {
 // ParsePolicies reads a JSON object of RecallPolicy messages by namespace.
 func ParsePolicies(text []byte) (map[string]*triskelev1.RecallPolicy, error) {
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, fmt.Errorf("policies: %w", err)
+	// The second refuses a key that is given twice.
+	if err := cmp.Or(json.Unmarshal(text, &raw), protojson.Unmarshal(text, &structpb.Struct{})); err != nil {
+		return nil, fmt.Errorf("--policies: %w", err)
 	}
 	policies := make(map[string]*triskelev1.RecallPolicy, len(raw))
 	for namespace, message := range raw {
 		policies[namespace] = &triskelev1.RecallPolicy{}
 		if err := rpc.FromJSON(protojson.UnmarshalOptions{}, message, policies[namespace]); err != nil {
-			return nil, fmt.Errorf("policy of namespace %q: %w", namespace, err)
+			return nil, fmt.Errorf("--policies: policy of namespace %q: %w", namespace, err)
 		}
 	}
 	return policies, nil

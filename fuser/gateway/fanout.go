@@ -93,19 +93,18 @@ func (o *outcome) lost() bool {
 	return false
 }
 
-// fatal returns why the recall has to fail because of the outcome, or "". A leg that is switched off is fatal only if it is
-// required.
+// fatal returns why the recall has to fail because of the outcome, or "".
 func (o *outcome) fatal() (why string) {
-	missing := !o.answered() && o.state != triskelev1.LegState_LEG_STATE_ABSTAINED && !o.unneeded
+	missing := !o.answered() && o.state != triskelev1.LegState_LEG_STATE_ABSTAINED && !o.unneeded && o.off == ""
 	timedOut := o.state == triskelev1.LegState_LEG_STATE_TIMED_OUT || o.late
 	switch {
 	case !missing:
 		return ""
 	case o.required:
 		return "required leg"
-	case o.off == "" && timedOut && o.failLate:
+	case timedOut && o.failLate:
 		return "with on_timeout set to fail, leg"
-	case o.off == "" && !timedOut && o.failError:
+	case !timedOut && o.failError:
 		return "with on_error set to fail, leg"
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/shingles"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -454,10 +456,40 @@ func TestPolicies(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":       `{`,
 		"unknown field": `{"": {"colour": 1}}`,
+		"twice":         `{"acme": {}, "acme": {}}`,
 	} {
-		if _, err := gateway.ParsePolicies([]byte(text)); err == nil {
-			t.Errorf("%s: accepted", name)
+		if _, err := gateway.ParsePolicies([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "--policies: ") {
+			t.Errorf("%s: %v", name, err)
 		}
+	}
+	off := func(legs ...string) *triskelev1.RecallPolicy {
+		policy := &triskelev1.RecallPolicy{Legs: map[string]*triskelev1.LegOptions{}}
+		for _, leg := range legs {
+			policy.Legs[leg] = &triskelev1.LegOptions{Enabled: new(bool)}
+		}
+		return policy
+	}
+	lacking := off("dense")
+	lacking.RequiredLegs = []string{"dense"}
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, policies := range map[string]map[string]*triskelev1.RecallPolicy{
+		`"acme/*": is no namespace`:           {"acme/*": {}},
+		`"Acme": is no namespace`:             {"Acme": {}},
+		`"acme/": is no namespace`:            {"acme/": {}},
+		"must leave at least one leg enabled": {"acme": off("lexical", "dense", "graph")},
+		"must not have dense, which is disabled by the policy of the namespace": {"acme": lacking},
+	} {
+		config := gateway.DefaultConfig()
+		config.Legs, config.Policies = gateway.DefaultLegs(nil), policies
+		if _, err := gateway.New(config, make([]triskelev1.LegServiceClient, 3), memories{}, process.Service("fuser"), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("got %v, want %q", err, text)
+		}
+	}
+	if _, err := ask(func(r *triskelev1.RecallRequest) { r.Legs = off("dense").GetLegs() }, "acme/ops"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "must not have dense, which is disabled by the request") {
+		t.Errorf("without a required leg: %v", err)
 	}
 }
 

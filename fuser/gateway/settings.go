@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -175,15 +176,21 @@ func (g *Gateway) resolvePolicies() error {
 	g.policies = map[string]settings{"": g.config.settings()}
 	for _, namespace := range slices.Sorted(maps.Keys(g.config.Policies)) { // a namespace follows those above it
 		policy := g.config.Policies[namespace]
-		if err := protovalidate.Validate(policy); err != nil {
+		resolved := g.apply(g.policyOf(namespace), policy, "the policy of the namespace")
+		if err := cmp.Or(checkKey(namespace), protovalidate.Validate(policy), g.checkNames(policy), g.checkLegs(resolved)); err != nil {
 			return fmt.Errorf("policy of namespace %q: %w", namespace, err)
 		}
-		if err := g.checkNames(policy); err != nil {
-			return fmt.Errorf("policy of namespace %q: %w", namespace, err)
-		}
-		g.policies[namespace] = g.apply(g.policyOf(namespace), policy, "the policy of the namespace")
+		g.policies[namespace] = resolved
 	}
 	return nil
+}
+
+// checkKey refuses what is no namespace.
+func checkKey(namespace string) error {
+	if namespace == "" || protovalidate.Validate(&triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace}) == nil {
+		return nil
+	}
+	return errors.New("is no namespace; a policy also holds for the namespaces below its own")
 }
 
 // policyOf returns the settings of the nearest namespace above, or the namespace itself, that has a policy.
@@ -205,11 +212,26 @@ func (g *Gateway) resolve(req *triskelev1.RecallRequest) ([]settings, error) {
 	all := make([]settings, len(req.GetNamespaces()))
 	for i, namespace := range req.GetNamespaces() {
 		all[i] = g.apply(g.policyOf(namespace), req, "the request")
-		if !slices.ContainsFunc(all[i].legs, func(leg legSettings) bool { return leg.off == "" }) {
-			return nil, rpc.Invalid("legs", "must leave at least one leg enabled")
+		if err := g.checkLegs(all[i]); err != nil {
+			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// checkLegs refuses settings that leave no leg to search, or not one that is required.
+func (g *Gateway) checkLegs(s settings) error {
+	searched := false
+	for i, leg := range s.legs {
+		if leg.required && leg.off != "" {
+			return rpc.Invalid("required_legs", fmt.Sprintf("must not have %s, which is %s", g.config.Legs[i].Name, leg.off))
+		}
+		searched = searched || leg.off == ""
+	}
+	if !searched {
+		return rpc.Invalid("legs", "must leave at least one leg enabled")
+	}
+	return nil
 }
 
 // checkNames refuses overrides of legs and of a reranker that are not configured.
