@@ -1,4 +1,4 @@
-// Package dense finds memories whose vectors are similar to the query's. Postgres and SQLite are its two stores.
+// Package dense finds memories whose vectors are similar to the query's. Leg serves both stores.
 //
 // Index embeds records in batches and stores their vectors at unit length in half precision. Searches score by cosine
 // similarity of the stored vectors, rounded alike, so both stores rank alike.
@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -75,6 +76,15 @@ func unit(vector []float32) ([]float32, error) {
 		rounded[i] = float16.Fromfloat32(float32(float64(x) / length)).Float32()
 	}
 	return rounded, nil
+}
+
+// encode returns a vector's stored form in SQLite.
+func encode(vector []float32) []byte {
+	b := make([]byte, 0, 2*len(vector))
+	for _, x := range vector {
+		b = binary.LittleEndian.AppendUint16(b, float16.Fromfloat32(x).Bits())
+	}
+	return b
 }
 
 // fallingBack is an embedder with a fallback of the same model.

@@ -31,18 +31,18 @@ const (
 	defaultExactUpTo = 12_000
 )
 
-// search implements fallback. A namespace that is known to be too large for memory is searched through the index, once that
+// searchInSQL searches the stored vectors. cause is why the namespace is not in memory. A namespace that is known to be too large for memory is searched through the index, once that
 // is built.
-func (p *Postgres) search(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, cut string, err error) {
-	s := search{p, q, vector}
-	some, all, err := s.exact(ctx, p.ExactUpTo)
+func (l *Leg) searchInSQL(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, cut string, err error) {
+	s := search{l, q, vector}
+	some, all, err := s.exact(ctx, l.ExactUpTo)
 	if err != nil || all {
 		return aboveMinScore(some, q), "", err
 	}
 	rest, cancel := context.WithTimeout(ctx, restOf(ctx)) // leaves time to answer with some
 	defer cancel()
 	if hits, err = s.others(rest, cause); postgres.IsTimeout(err) && ctx.Err() == nil {
-		return aboveMinScore(some, q), fmt.Sprintf("only %d vectors were compared in time", p.ExactUpTo+1), nil
+		return aboveMinScore(some, q), fmt.Sprintf("only %d vectors were compared in time", l.ExactUpTo+1), nil
 	}
 	return aboveMinScore(hits, q), "", err
 }
@@ -59,14 +59,14 @@ func restOf(ctx context.Context) time.Duration {
 
 // others searches what an exact search of the first vectors has left.
 func (s search) others(ctx context.Context, cause error) (hits []leg.Hit, err error) {
-	p, q := s.Postgres, s.q
-	built, err := p.index.built(ctx, p)
+	l, q := s.Leg, s.q
+	built, err := l.index.built(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case !built && errors.Is(cause, replica.ErrTooLarge):
-		p.index.want(p)
+		l.index.want(l)
 	case built:
 		if hits, err = s.approximate(ctx); err != nil || len(hits) == q.Depth {
 			return hits, err
@@ -76,12 +76,12 @@ func (s search) others(ctx context.Context, cause error) (hits []leg.Hit, err er
 	return hits, err
 }
 
-// scores implements fallback.
-func (p *Postgres) scores(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) (scores []leg.Score, err error) {
-	err = postgres.Search(ctx, p.Or(p.pool), namespace, map[string]string{"jit": "off"}, func(tx pgx.Tx) error {
+// scoresInSQL returns the scores of memories.
+func (l *Leg) scoresInSQL(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) (scores []leg.Score, err error) {
+	err = postgres.Search(ctx, l.Or(l.models.store.Pool), namespace, map[string]string{"jit": "off"}, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, fmt.Sprintf(`
 			SELECT memory_id, round((1 - (embedding <=> $1::halfvec)) * %[1]d) / %[1]d
-			FROM dense.vectors WHERE namespace = $2 AND model_id = %[2]d AND memory_id = ANY($3)`, scoreUnits, p.model),
+			FROM dense.vectors WHERE namespace = $2 AND model_id = %[2]d AND memory_id = ANY($3)`, scoreUnits, l.model),
 			pgvector.NewHalfVector(vector), namespace, ids)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func (p *Postgres) scores(ctx context.Context, namespace string, vector []float3
 
 // search is one query.
 type search struct {
-	*Postgres
+	*Leg
 	q      leg.Query
 	vector []float32
 }
@@ -161,7 +161,7 @@ func (s search) approximate(ctx context.Context) ([]leg.Hit, error) {
 func (s search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, compared int, err error) {
 	all := map[string]string{"jit": "off"} // compiling takes longer than the search
 	maps.Copy(all, settings)
-	rows, err := postgres.In(s.Or(s.pool), s.q.Namespace).Searching(all).Query(ctx, statement, args...)
+	rows, err := postgres.In(s.searched().Postgres, s.q.Namespace).Searching(all).Query(ctx, statement, args...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -212,14 +212,14 @@ type hnswIndex struct {
 const lookForIndex, tryAgain = 10 * time.Second, 10 * time.Minute
 
 // built reports whether there is an index.
-func (x *hnswIndex) built(ctx context.Context, p *Postgres) (bool, error) {
+func (x *hnswIndex) built(ctx context.Context, l *Leg) (bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.valid || time.Since(x.looked) < lookForIndex {
 		return x.valid, nil
 	}
-	err := p.Or(p.pool).QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_index WHERE indisvalid AND indexrelid = to_regclass($1))`,
-		fmt.Sprintf("dense.vectors_near_%d", p.model)).Scan(&x.valid)
+	err := l.Or(l.models.store.Pool).QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_index WHERE indisvalid AND indexrelid = to_regclass($1))`,
+		fmt.Sprintf("dense.vectors_near_%d", l.model)).Scan(&x.valid)
 	if err == nil {
 		x.looked = time.Now()
 	}
@@ -227,7 +227,7 @@ func (x *hnswIndex) built(ctx context.Context, p *Postgres) (bool, error) {
 }
 
 // want has the index built in the background, unless it is there or was tried lately.
-func (x *hnswIndex) want(p *Postgres) {
+func (x *hnswIndex) want(l *Leg) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.valid || x.building || time.Since(x.tried) < tryAgain {
@@ -235,7 +235,7 @@ func (x *hnswIndex) want(p *Postgres) {
 	}
 	x.building, x.tried = true, time.Now()
 	go func() {
-		err := panics.Catch(x.background, nil, "build a vector index", func() error { return x.build(p) })
+		err := panics.Catch(x.background, nil, "build a vector index", func() error { return x.build(l) })
 		if err != nil && !errors.Is(err, errNotAlone) && x.background.Err() == nil {
 			slog.WarnContext(x.background, "vectors of a namespace that is too large for memory are compared one by one: an index cannot be built; "+
 				"more memory for searches, or `triskele reembed` by the tables' owner, helps", "error", err.Error())
@@ -250,10 +250,10 @@ func (x *hnswIndex) want(p *Postgres) {
 }
 
 // build notes that the active model's index is wanted, for this and later models, and builds it.
-func (x *hnswIndex) build(p *Postgres) error {
+func (x *hnswIndex) build(l *Leg) error {
 	ctx := x.background
-	if tag, err := p.pool.Exec(ctx, `UPDATE dense.models SET indexed = true WHERE id = $1 AND status = 'active'`, p.model); err != nil || tag.RowsAffected() == 0 {
+	if tag, err := l.models.store.Pool.Exec(ctx, `UPDATE dense.models SET indexed = true WHERE id = $1 AND status = 'active'`, l.model); err != nil || tag.RowsAffected() == 0 {
 		return err
 	}
-	return p.models.alone(ctx, func() error { return p.models.prepare(ctx, p.model, p.embedder.Model()) })
+	return l.models.alone(ctx, func() error { return l.models.prepare(ctx, l.model, l.embedder.Model()) })
 }

@@ -257,7 +257,7 @@ func halves(vector []float32) []byte {
 
 // indexing returns a store without memory, whose index is built. It uses that whatever the size, and gives up early if tuples is
 // not 0.
-func indexing(t testing.TB, f *storetest.Fixture, embedder embed.Embedder, tuples int) *dense.Postgres {
+func indexing(t testing.TB, f *storetest.Fixture, embedder embed.Embedder, tuples int) *dense.Leg {
 	t.Helper()
 	s := withoutMemory(t, f, embedder)
 	s.ExactUpTo = 0 // few vectors want no index
@@ -301,13 +301,13 @@ func indexing(t testing.TB, f *storetest.Fixture, embedder embed.Embedder, tuple
 }
 
 // withoutMemory returns a store for which each namespace is too large.
-func withoutMemory(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) *dense.Postgres {
+func withoutMemory(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) *dense.Leg {
 	t.Helper()
 	s, err := openWith(t, f, f.ImagesWith(t, replica.Config{}), embedder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.(*dense.Postgres)
+	return s.(*dense.Leg)
 }
 
 // indexed reports whether a model has a finished HNSW index.

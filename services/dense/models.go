@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pgvector/pgvector-go"
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
@@ -221,7 +222,7 @@ func (m *Models) state(ctx context.Context, model int64) (modelState, error) {
 func stateIn(ctx context.Context, db sqldb.Scoped, model int64, lock string) (s modelState, err error) {
 	_, err = db.Get(ctx, `
 		SELECT status, EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = m.id AND r.sensitive)
-		FROM dense.models m WHERE id = $1 `+lock, []any{model}, &s.status, &s.sensitive)
+		FROM dense.models m WHERE id = $1`+lock, []any{model}, &s.status, &s.sensitive)
 	return s, err
 }
 
@@ -232,30 +233,45 @@ func (m *Models) put(ctx context.Context, model int64, embeddings []embedding, s
 	return m.store.Write(ctx, "", func(tx sqldb.Tx) error { return putIn(ctx, tx, model, embeddings, status) })
 }
 
-// putIn is put in a transaction.
+// putIn is put in a transaction. Embeddings come in the order of their keys, which is that of locks.
 func putIn(ctx context.Context, tx sqldb.Tx, model int64, embeddings []embedding, status Status) error {
-	write, lock := putPostgres, "FOR SHARE OF m"
-	if tx.SQLite != nil {
-		write, lock = putSQLite, ""
-	}
-	state, err := stateIn(ctx, tx.In(postgres.Entered), model, lock)
+	state, err := stateIn(ctx, tx.In(postgres.Entered), model, " FOR SHARE OF m")
 	if err != nil {
 		return err
 	}
 	if state.status != status {
 		return &statusError{state.status}
 	}
-	var some, none []embedding
-	for _, e := range embeddings {
+	var b sqldb.Batch
+	var put sqldb.Rows
+	for i, e := range embeddings {
+		var id uuid.UUID
+		changed := func() { note(tx, e.namespace, id) }
 		switch {
 		case e.sensitive && !state.sensitive:
 		case e.vector == nil:
-			none = append(none, e)
+			b.Query([]any{&id}, changed, `DELETE FROM dense.vectors WHERE namespace = $1 AND memory_id = $2 AND model_id = $3 AND revision <= $4 RETURNING memory_id`,
+				e.namespace, e.id, model, e.revision)
+		case tx.SQLite != nil:
+			put = append(put, []any{e.id, e.revision, e.sensitive, encode(e.vector)})
 		default:
-			some = append(some, e)
+			put = append(put, []any{e.id, e.revision, e.sensitive, pgvector.NewHalfVector(e.vector)})
 		}
+		if i+1 < len(embeddings) && embeddings[i+1].namespace == e.namespace {
+			continue
+		}
+		// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision with
+		// changed text is still queued and will replace this vector.
+		b.Query([]any{&id}, changed, `
+			INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, sensitive, revision, embedding)
+			SELECT m.namespace, m.id, CAST($1 AS integer), m.sensitive, e.revision, e.embedding
+			FROM unnest($3::uuid[], $4::bigint[], $5::boolean[], $6::halfvec[]) AS e (id, revision, sensitive, embedding) CROSS JOIN memory.memories m
+			WHERE m.namespace = $2 AND m.id = e.id AND m.sensitive = e.sensitive ORDER BY m.id FOR KEY SHARE OF m
+			ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
+			WHERE v.revision <= excluded.revision RETURNING memory_id`, model, e.namespace, put)
+		put = nil
 	}
-	return write(ctx, tx, model, some, none)
+	return tx.In(postgres.AllNamespaces).Send(ctx, &b)
 }
 
 // build registers a model as building, or finds it building or active. It fails if another is building.
@@ -357,9 +373,9 @@ func (m *Models) activate(ctx context.Context, model int64) (queued int64, err e
 // enqueueLacking enqueues lacking memories under a new sequence number, so that a worker finishing an earlier task for another
 // model keeps them. It locks memories before tasks, as writers do, and goes by namespace: locks are had within one.
 func enqueueLacking(ctx context.Context, tx sqldb.Tx, model int64, and string) (queued int64, err error) {
-	next, lock, greatest, least := `SELECT nextval('memory.write_sequence')`, "FOR KEY SHARE OF m", "greatest", "least"
+	next := `SELECT nextval('memory.write_sequence')`
 	if tx.SQLite != nil {
-		next, lock, greatest, least = `UPDATE write_sequence SET last = last + 1 RETURNING last`, "", "max", "min"
+		next = `UPDATE write_sequence SET last = last + 1 RETURNING last`
 	}
 	db, sequence := tx.In(postgres.Entered), int64(0)
 	if _, err := db.Get(ctx, next, nil, &sequence); err != nil {
@@ -367,13 +383,12 @@ func enqueueLacking(ctx context.Context, tx sqldb.Tx, model int64, and string) (
 	}
 	all, err := namespaces(ctx, db)
 	for _, namespace := range all {
-		n, err := db.Exec(ctx, fmt.Sprintf(`
+		n, err := db.Exec(ctx, `
 			INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
-			SELECT m.namespace, m.id, 'dense', m.sensitive, m.revision, $3, m.sequence, now(), now() %s %s ORDER BY m.id %s
+			SELECT m.namespace, m.id, 'dense', m.sensitive, m.revision, $3, m.sequence, now(), now() `+fromLacking+` `+and+` ORDER BY m.id FOR KEY SHARE OF m
 			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-			SET revision = %[4]s(q.revision, excluded.revision), sequence = %[4]s(q.sequence, excluded.sequence),
-				since = %[5]s(q.since, excluded.since), not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
-			fromLacking, and, lock, greatest, least), model, namespace, sequence)
+			SET revision = greatest(q.revision, excluded.revision), sequence = greatest(q.sequence, excluded.sequence),
+				since = least(q.since, excluded.since), not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`, model, namespace, sequence)
 		if err != nil {
 			return 0, err
 		}

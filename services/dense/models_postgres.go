@@ -3,82 +3,12 @@ package dense
 import (
 	"context"
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/pgvector/pgvector-go"
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/sqldb"
 )
-
-// putPostgres puts some vectors, and deletes those of memories that have none.
-func putPostgres(ctx context.Context, tx sqldb.Tx, model int64, some, none []embedding) error {
-	batch := &pgx.Batch{}
-	postgres.SetNamespace(batch, postgres.AllNamespaces)
-	for namespace, c := range columnsOf(none) {
-		queueVectors(batch, tx, `
-				DELETE FROM dense.vectors v USING unnest($3::uuid[], $4::bigint[]) e (id, revision)
-				WHERE v.namespace = $2 AND v.memory_id = e.id AND v.model_id = $1 AND v.revision <= e.revision RETURNING v.memory_id`,
-			namespace, model, namespace, c.ids, c.revisions)
-	}
-	for namespace, c := range columnsOf(some) {
-		// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision with
-		// changed text is still queued and will replace this vector.
-		queueVectors(batch, tx, `
-				INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, sensitive, revision, embedding)
-				SELECT m.namespace, m.id, $1::integer, m.sensitive, e.revision, e.embedding
-				FROM unnest($3::uuid[], $4::bigint[], $5::boolean[], $6::halfvec[]) e (id, revision, sensitive, embedding)
-				JOIN memory.memories m ON m.id = e.id AND m.sensitive = e.sensitive
-				WHERE m.namespace = $2 ORDER BY m.id FOR KEY SHARE OF m
-				ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
-				WHERE v.revision <= excluded.revision RETURNING v.memory_id`,
-			namespace, model, namespace, c.ids, c.revisions, c.sensitive, c.vectors)
-	}
-	return tx.Postgres.SendBatch(ctx, batch).Close()
-}
-
-// queueVectors queues a statement that returns the memories whose vectors it has changed.
-func queueVectors(batch *pgx.Batch, tx sqldb.Tx, statement, namespace string, args ...any) {
-	batch.Queue(statement, args...).Query(func(rows pgx.Rows) error {
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-		note(tx, namespace, ids...)
-		return err
-	})
-}
-
-// columns are embeddings of one namespace as arrays.
-type columns struct {
-	ids       []uuid.UUID
-	revisions []int64
-	sensitive []bool
-	vectors   []pgvector.HalfVector
-}
-
-// columnsOf yields embeddings by namespace, in the order in which transactions lock.
-func columnsOf(embeddings []embedding) iter.Seq2[string, *columns] {
-	by := map[string]*columns{}
-	for _, e := range embeddings {
-		c := by[e.namespace]
-		if c == nil {
-			c = &columns{}
-			by[e.namespace] = c
-		}
-		c.ids, c.revisions = append(c.ids, e.id), append(c.revisions, e.revision)
-		c.sensitive, c.vectors = append(c.sensitive, e.sensitive), append(c.vectors, pgvector.NewHalfVector(e.vector))
-	}
-	return func(yield func(string, *columns) bool) {
-		for _, namespace := range slices.Sorted(maps.Keys(by)) {
-			if !yield(namespace, by[namespace]) {
-				return
-			}
-		}
-	}
-}
 
 // indexed is the SQL expression of a model's index.
 func indexed(m embed.Model) string {

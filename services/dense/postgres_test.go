@@ -227,7 +227,7 @@ func TestColdAndSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	seed(t, f, "ns", 30_000)
-	store.(*dense.Postgres).ExactUpTo = 100
+	store.(*dense.Leg).ExactUpTo = 100
 	for patience := 20 * time.Millisecond; patience < time.Minute; patience += patience / 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		result, err := store.Search(ctx, leg.Query{Namespace: "ns", Text: "soil budget train", Depth: 10})

@@ -10,20 +10,28 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// searcher searches the vectors in memory, and indexes records. It is the same on both stores.
-type searcher struct {
+// Leg searches the vectors in memory, and in PostgreSQL while a namespace is not in memory. It also indexes records.
+type Leg struct {
 	queue.Follower
+	*postgres.Standby // for searches
+	// ExactUpTo is the number of a namespace's or filter's memories that are compared exactly in the database. Above it the
+	// index is used, if there is one. Set it before the first search.
+	ExactUpTo int
+
 	images   *replica.Set
 	embedder embed.Embedder
 	model    int64 // id in the database
@@ -31,56 +39,66 @@ type searcher struct {
 	use      modelUse
 	// loading is the part of a search's time, 0 to 1, that loading a namespace may take.
 	loading float64
-	reads   func() sqldb.DB    // the database for searches, which may be a standby
-	tasks   func() queue.Store // there
-	// fallback searches and scores in the database for namespaces that are not in memory; nil if it cannot.
-	fallback fallback
-}
-
-// fallback searches the stored vectors.
-type fallback interface {
-	search(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, cut string, err error)
-	scores(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) ([]leg.Score, error)
+	index   hnswIndex
 }
 
 var (
-	_ leg.Searcher   = (*Postgres)(nil)
-	_ leg.AsyncIndex = (*Postgres)(nil)
-	_ leg.Scorer     = (*Postgres)(nil)
-	_ queue.Indexer  = (*Postgres)(nil)
-	_ leg.Searcher   = (*SQLite)(nil)
-	_ leg.AsyncIndex = (*SQLite)(nil)
-	_ leg.Scorer     = (*SQLite)(nil)
-	_ queue.Indexer  = (*SQLite)(nil)
+	_ leg.Searcher   = (*Leg)(nil)
+	_ leg.AsyncIndex = (*Leg)(nil)
+	_ leg.Scorer     = (*Leg)(nil)
+	_ queue.Indexer  = (*Leg)(nil)
 )
 
-// newSearcher returns a searcher whose images have the vectors of the embedder's model.
-func newSearcher(images *replica.Set, embedder embed.Embedder, tasks queue.Progress, models *Models, of stored) searcher {
-	of.dimensions, of.queried = embedder.Model().Dimensions, embedder.Model().Queried()
-	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of} })
-	return searcher{
-		Follower: queue.Follow(tasks, indexName), images: images, embedder: embedder, model: of.model, models: models,
-		use: modelUse{at: time.Now()}, loading: 0.8,
-	}
+// NewPostgres returns the leg for the embedder's model. It registers the model if none is active. Another active model is an
+// error. Searches read from the standby, unless it is nil. Building an index for namespaces that are too large for memory ends
+// with ctx.
+func NewPostgres(ctx context.Context, pool *pgxpool.Pool, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Progress) (*Leg, error) {
+	return newLeg(ctx, NewPostgresModels(pool), images, standby, embedder, tasks, 0.3)
 }
 
+// NewSQLite is NewPostgres for a file. A namespace that is not in memory has no hits.
+func NewSQLite(ctx context.Context, db *sqlite.DB, images *replica.Set, embedder embed.Embedder, tasks queue.Progress) (*Leg, error) {
+	return newLeg(ctx, NewSQLiteModels(db), images, nil, embedder, tasks, 0.8)
+}
+
+func newLeg(ctx context.Context, models *Models, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Progress, loading float64) (*Leg, error) {
+	l := &Leg{
+		Follower: queue.Follow(tasks, indexName), Standby: standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: models,
+		use: modelUse{at: time.Now()}, loading: loading, index: hnswIndex{background: ctx},
+	}
+	model := embedder.Model()
+	var err error
+	if l.model, err = models.start(ctx, l.searched().In(postgres.AllNamespaces), model); err != nil {
+		return nil, err
+	}
+	of := stored{model: l.model, dimensions: model.Dimensions, queried: model.Queried(), decode: appendSent}
+	if models.store.File != nil {
+		of.decode = appendHalves
+	}
+	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of} })
+	return l, nil
+}
+
+// searched is the database for searches, which may be a standby.
+func (l *Leg) searched() sqldb.DB { return l.models.store.Searched(l.Standby) }
+
 // Index implements queue.Indexer. It pauses when the model is not active.
-func (s *searcher) Index(ctx context.Context, records []record.Record) error {
-	state, err := s.models.state(ctx, s.model)
+func (l *Leg) Index(ctx context.Context, records []record.Record) error {
+	state, err := l.models.state(ctx, l.model)
 	if err != nil {
 		return err
 	}
 	if state.status == Active {
-		embeddings, err := embedRecords(ctx, s.embedder, records, state.sensitive)
+		embeddings, err := embedRecords(ctx, l.embedder, records, state.sensitive)
 		if err != nil || len(embeddings) == 0 {
 			return err
 		}
 		var changed *statusError
-		if err := s.models.put(ctx, s.model, embeddings, Active); !errors.As(err, &changed) {
+		if err := l.models.put(ctx, l.model, embeddings, Active); !errors.As(err, &changed) {
 			return err
 		}
 	}
-	reason, err := s.models.outdated(ctx, s.embedder.Model())
+	reason, err := l.models.outdated(ctx, l.embedder.Model())
 	if err != nil {
 		return err
 	}
@@ -88,62 +106,63 @@ func (s *searcher) Index(ctx context.Context, records []record.Record) error {
 }
 
 // Prepare implements memory.Derived. It embeds records that are about to be stored, except sensitive ones.
-func (s *searcher) Prepare(ctx context.Context, records []record.Record) (sqldb.Putter, error) {
-	all, err := embedRecords(ctx, s.embedder, records, false)
+func (l *Leg) Prepare(ctx context.Context, records []record.Record) (sqldb.Putter, error) {
+	all, err := embedRecords(ctx, l.embedder, records, false)
 	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
-		return putIn(ctx, tx, s.model, slices.DeleteFunc(slices.Clone(all), func(e embedding) bool {
+		return putIn(ctx, tx, l.model, slices.DeleteFunc(slices.Clone(all), func(e embedding) bool {
 			return !stored[record.Key{Namespace: e.namespace, ID: e.id}]
 		}), Active)
 	}, err
 }
 
 // Knows implements leg.AsyncIndex. It gives up if the model is not active, since its vectors are then outdated.
-func (s *searcher) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
-	known, gaveUp, err = s.Follower.Knows(ctx, namespace, sequence)
+func (l *Leg) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
+	known, gaveUp, err = l.Follower.Knows(ctx, namespace, sequence)
 	if err != nil || !known {
 		return known, gaveUp, err
 	}
-	state, err := s.models.state(ctx, s.model)
+	state, err := l.models.state(ctx, l.model)
 	active := state.status == Active
 	return active, !active, err
 }
 
 // Status implements leg.Searcher.
-func (s *searcher) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	tasks, err := s.tasks().Status(ctx, indexName, namespace)
+func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
+	db := l.searched()
+	tasks, err := queue.StatusIn(ctx, db, indexName, namespace)
 	if err != nil {
 		return leg.Status{}, err
 	}
-	status := leg.Status{Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: s.embedder.Model().String()}
-	_, err = s.reads().In(namespace).Get(ctx, `
+	status := leg.Status{Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: l.embedder.Model().String()}
+	_, err = db.In(namespace).Get(ctx, `
 		SELECT (SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2),
 			(SELECT count(*) FROM memory.memories m WHERE m.namespace = $1 AND m.sensitive
 				AND NOT EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = $2 AND r.sensitive))`,
-		[]any{namespace, s.model}, &status.Indexed, &status.Excluded)
+		[]any{namespace, l.model}, &status.Indexed, &status.Excluded)
 	return status, err
 }
 
 // Search implements leg.Searcher. Loading the namespace and comparing each get a part of the time. If vectors remain, the
 // result is TRUNCATED. The database is not asked about a namespace in memory.
-func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	vector, reason, err := queryVector(ctx, s.embedder, q)
+func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
+	vector, reason, err := queryVector(ctx, l.embedder, q)
 	if err != nil {
 		return leg.Result{}, err
 	}
 	if vector == nil {
 		return abstain(reason), nil
 	}
-	result := found(q, s.embedder.Model(), vector, reason)
-	err = s.inMemory(ctx, q, vector, &result)
+	result := found(q, l.embedder.Model(), vector, reason)
+	err = l.inMemory(ctx, q, vector, &result)
 	if leg.NotInMemory(err) {
 		cause := err
-		if s.fallback == nil {
+		if l.models.store.File != nil {
 			qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cause.Error())
 			err = nil
 		} else {
 			qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, cause.Error()+", so it was searched in the database")
 			var cut string
-			if result.Hits, cut, err = s.fallback.search(ctx, q, vector, cause); cut != "" {
+			if result.Hits, cut, err = l.searchInSQL(ctx, q, vector, cause); cut != "" {
 				qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
 			}
 		}
@@ -151,7 +170,7 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if err != nil {
 		return leg.Result{}, err
 	}
-	outdated, err := s.use.outdated(ctx, s.models, s.model, s.embedder.Model())
+	outdated, err := l.use.outdated(ctx, l.models, l.model, l.embedder.Model())
 	if err != nil {
 		return leg.Result{}, err
 	}
@@ -162,8 +181,8 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 }
 
 // inMemory searches the image of the namespace.
-func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, result *leg.Result) error {
-	view, err := s.view(ctx, q, replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text})
+func (l *Leg) inMemory(ctx context.Context, q leg.Query, vector []float32, result *leg.Result) error {
+	view, err := l.view(ctx, q, replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text})
 	if err != nil {
 		return err
 	}
@@ -187,8 +206,8 @@ func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, 
 
 // view returns the image of the query's namespace. The first search waits for the directions of its vectors, for a part of the time,
 // without the image's lock: changes wait for that.
-func (s *searcher) view(ctx context.Context, q leg.Query, need replica.Need) (*replica.View, error) {
-	view, err := s.images.View(ctx, q.Namespace, need, s.loading)
+func (l *Leg) view(ctx context.Context, q leg.Query, need replica.Need) (*replica.View, error) {
+	view, err := l.images.View(ctx, q.Namespace, need, l.loading)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +222,7 @@ func (s *searcher) view(ctx context.Context, q leg.Query, need replica.Need) (*r
 	case <-made:
 	case <-wait.Done():
 	}
-	return s.images.View(ctx, q.Namespace, need, s.loading)
+	return l.images.View(ctx, q.Namespace, need, l.loading)
 }
 
 // qualify adds a reason to a result. TRUNCATED is stronger than FALLBACK.
@@ -220,23 +239,23 @@ func qualify(result *leg.Result, state triskelev1.LegState, reason string) {
 const cosine = triskelev1.ScoreKind_SCORE_KIND_COSINE
 
 // Scores implements leg.Scorer.
-func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
-	vector, _, err := queryVector(ctx, s.embedder, q)
+func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+	vector, _, err := queryVector(ctx, l.embedder, q)
 	if err != nil || vector == nil {
 		return nil, cosine, err
 	}
-	scores, err := s.scoresInMemory(ctx, q, vector, ids)
+	scores, err := l.scoresInMemory(ctx, q, vector, ids)
 	if leg.NotInMemory(err) {
-		if s.fallback == nil {
+		if l.models.store.File != nil {
 			return nil, cosine, nil
 		}
-		scores, err = s.fallback.scores(ctx, q.Namespace, vector, ids)
+		scores, err = l.scoresInSQL(ctx, q.Namespace, vector, ids)
 	}
 	return scores, cosine, err
 }
 
-func (s *searcher) scoresInMemory(ctx context.Context, q leg.Query, vector []float32, ids []uuid.UUID) ([]leg.Score, error) {
-	view, err := s.view(ctx, q, replica.Need{Part: part, Filter: q.Filter, Question: q.Text})
+func (l *Leg) scoresInMemory(ctx context.Context, q leg.Query, vector []float32, ids []uuid.UUID) ([]leg.Score, error) {
+	view, err := l.view(ctx, q, replica.Need{Part: part, Filter: q.Filter, Question: q.Text})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -251,13 +252,16 @@ func (r Rows) columns() [][]any {
 	return out
 }
 
-// MarshalJSON implements json.Marshaler. Ids are in hexadecimal, times in microseconds.
+// MarshalJSON implements json.Marshaler. Ids and bytes are in hexadecimal, times in microseconds.
 func (r Rows) MarshalJSON() ([]byte, error) {
 	converted := make([][]any, len(r))
 	for i, row := range r {
 		converted[i] = Replaced(row, func(v any) any {
-			if t, is := v.(time.Time); is {
-				return sqlite.Micros(t)
+			switch v := v.(type) {
+			case time.Time:
+				return sqlite.Micros(v)
+			case []byte:
+				return hex.EncodeToString(v)
 			}
 			return v
 		})

@@ -14,9 +14,10 @@ var (
 	schemas   = regexp.MustCompile(`\b(lexical|dense|graph)\.`)
 
 	constructs = strings.NewReplacer(
-		" FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "", " FOR SHARE", "", // there is one writer at a time
-		` COLLATE "C"`, "", "now()", ":"+Now,
+		` COLLATE "C"`, "", "now()", ":"+Now, "greatest(", "max(", "least(", "min(",
 	)
+	binary  = regexp.MustCompile(`(?:uuid|bytea|halfvec)\[\]$`)
+	locks   = regexp.MustCompile(` FOR (?:(?:NO )?KEY )?(?:SHARE|UPDATE)(?: OF \w+)?(?: SKIP LOCKED)?`) // there is one writer at a time
 	idLists = regexp.MustCompile(`= ANY\((\$\d+)::uuid\[\]\)`)
 	lists   = regexp.MustCompile(`= ANY\((\$\d+)::(?:text|bigint)\[\]\)`)
 	rows    = regexp.MustCompile(`unnest\((\$\d+)::([^)]+)\)\s+AS (\w+) \(([\w, ]+)\)`)
@@ -26,7 +27,7 @@ var (
 // argument of JSON, and so are rows that are unnested. Statements of SQLite's own dialect stay as they are.
 func translate(statement string) string {
 	statement = schemas.ReplaceAllString(ownSchema.ReplaceAllString(statement, ""), "${1}_")
-	statement = constructs.Replace(statement)
+	statement = locks.ReplaceAllString(constructs.Replace(statement), "")
 	statement = idLists.ReplaceAllString(statement, `IN (SELECT unhex(value, '-') FROM json_each(${1}))`)
 	statement = lists.ReplaceAllString(statement, `IN (SELECT value FROM json_each(${1}))`)
 	return rows.ReplaceAllStringFunc(statement, func(unnested string) string {
@@ -34,7 +35,7 @@ func translate(statement string) string {
 		types, columns := strings.Split(parts[2], ","), strings.Split(parts[4], ", ")
 		for i, name := range columns {
 			column := fmt.Sprintf("value ->> %d", i)
-			if strings.HasSuffix(types[i], "uuid[]") {
+			if binary.MatchString(types[i]) {
 				column = "unhex(" + column + ", '-')"
 			}
 			columns[i] = column + " AS " + name

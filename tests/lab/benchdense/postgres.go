@@ -44,7 +44,7 @@ func measureCrossing(ctx context.Context, f flags, tel *telemetry.Service) ([]cr
 	if err != nil {
 		return nil, err
 	}
-	var searchers [2]*dense.Postgres
+	var searchers [2]*dense.Leg
 	for i, upTo := range []int{math.MaxInt32 - 1, 0} {
 		meter := tel.MeterProvider.Meter(telemetry.ScopeName)
 		images := replica.New(ctx, sqldb.Store{Pool: pool}, nil, replica.Config{}, meter, slog.New(slog.DiscardHandler)) // all are too large
