@@ -7,13 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
-	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Index writes the forward index in the record's own transaction.
@@ -39,28 +35,22 @@ func (s split) put(ctx context.Context, tx sqldb.Tx, records []record.Record) er
 	if err != nil {
 		return err
 	}
+	columns, values, changes := "namespace, memory_id, terms, tsv", "namespace, memory_id, terms, tsv::tsvector", "terms = excluded.terms, tsv = excluded.tsv"
 	if tx.SQLite != nil {
-		next := 0
-		return sqlite.ExecEach(ctx, tx.SQLite, `INSERT INTO lexical_documents (namespace, memory_id, terms) VALUES (?, ?, ?)
-			ON CONFLICT (namespace, memory_id) DO UPDATE SET terms = excluded.terms WHERE terms IS NOT excluded.terms`,
-			records, func(r record.Record) []any {
-				next++
-				return []any{r.Namespace, r.ID[:], rows[next-1].terms}
-			})
+		columns, values, changes = "namespace, memory_id, terms", "namespace, memory_id, terms", "terms = excluded.terms"
 	}
-	n := len(records)
-	namespaces, ids, vectors, terms := make([]string, n), make([]uuid.UUID, n), make([]string, n), make([][]byte, n)
+	var put sqldb.Rows
 	for i, r := range records {
-		namespaces[i], ids[i], vectors[i], terms[i] = r.Namespace, r.ID, rows[i].tsvector, rows[i].terms
+		put = append(put, []any{r.Namespace, r.ID, rows[i].terms, rows[i].tsvector})
 	}
+	var b sqldb.Batch
 	// The order prevents deadlocks of transactions with the same memories.
-	_, err = tx.Postgres.Exec(ctx, `
-		INSERT INTO lexical.documents AS d (namespace, memory_id, tsv, terms)
-		SELECT namespace, memory_id, tsv::tsvector, terms FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bytea[]) AS t (namespace, memory_id, tsv, terms)
+	b.Exec(`
+		INSERT INTO lexical.documents AS d (`+columns+`)
+		SELECT `+values+` FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::text[]) AS t (namespace, memory_id, terms, tsv)
 		ORDER BY namespace, memory_id
-		ON CONFLICT (namespace, memory_id) DO UPDATE SET tsv = excluded.tsv, terms = excluded.terms WHERE d.terms IS DISTINCT FROM excluded.terms`,
-		namespaces, ids, vectors, terms)
-	return err
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET `+changes+` WHERE d.terms IS DISTINCT FROM excluded.terms`, put)
+	return tx.In(postgres.Entered).Send(ctx, &b)
 }
 
 // settingsLock is the key of an advisory lock. Transactions that write a namespace's index share it. A transaction that
@@ -74,33 +64,21 @@ func lockSettings(ctx context.Context, tx sqldb.Tx, records []record.Record) (ma
 		found[r.Namespace] = DefaultSettings()
 	}
 	namespaces := slices.Sorted(maps.Keys(found))
-	if tx.SQLite != nil {
-		for _, namespace := range namespaces {
-			var err error
-			if found[namespace], err = readSettings(ctx, tx.In(namespace), namespace); err != nil {
-				return nil, err
-			}
-		}
-		return found, nil
-	}
-	batch := &pgx.Batch{}
+	all := postgres.AllNamespaces
 	if len(namespaces) == 1 {
-		postgres.SetNamespace(batch, namespaces[0])
-	} else {
-		postgres.SetNamespace(batch, postgres.AllNamespaces)
+		all = namespaces[0]
 	}
-	batch.Queue(`SELECT pg_advisory_xact_lock_shared(`+settingsLock+`) FROM unnest($1::text[]) namespace`, namespaces)
-	batch.Queue(`SELECT namespace, `+settingsColumns+` FROM lexical.settings WHERE namespace = ANY($1)`, namespaces).Query(func(rows pgx.Rows) error {
-		var namespace, scorer string
-		var s Settings
-		_, err := pgx.ForEachRow(rows, append([]any{&namespace}, s.targets(&scorer)...), func() error {
-			s.Scorer = ScorerByName(scorer)
-			found[namespace] = s
-			return nil
-		})
-		return err
-	})
-	return found, tx.Postgres.SendBatch(ctx, batch).Close()
+	var b sqldb.Batch
+	if tx.SQLite == nil {
+		b.Exec(`SELECT pg_advisory_xact_lock_shared(`+settingsLock+`) FROM unnest($1::text[]) namespace`, namespaces)
+	}
+	var namespace, scorer string
+	var s Settings
+	b.Query(append([]any{&namespace}, s.targets(&scorer)...), func() {
+		s.Scorer = ScorerByName(scorer)
+		found[namespace] = s
+	}, `SELECT namespace, `+settingsColumns+` FROM lexical.settings WHERE namespace = ANY($1::text[])`, namespaces)
+	return found, tx.In(all).Send(ctx, &b)
 }
 
 // tsvector returns a memory's terms in the text form of PostgreSQL's tsvector, with positions and weights.

@@ -122,11 +122,11 @@ func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores 
 // Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction. So memories are
 // counted on SQLite, which have a small index, and not their words.
 func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	db, table := l.store.DB(), "memory.memories"
+	table := "memory.memories"
 	if l.store.File == nil {
-		db.Postgres, table = l.Or(l.store.Pool), "lexical.documents"
+		table = "lexical.documents"
 	}
 	status := leg.Status{Model: "bm25"}
-	_, err := db.In(namespace).Get(ctx, `SELECT count(*) FROM `+table+` WHERE namespace = $1`, []any{namespace}, &status.Indexed)
+	_, err := l.store.Searched(l.Standby).In(namespace).Get(ctx, `SELECT count(*) FROM `+table+` WHERE namespace = $1`, []any{namespace}, &status.Indexed)
 	return status, err
 }

@@ -113,15 +113,12 @@ const reindexBatch = 200
 // Reindex indexes a namespace's memories again, by the rules of this program and the current settings.
 func (l *Leg) Reindex(ctx context.Context, namespace string) error {
 	defer l.set.Told()
-	words, lock := split{}, ""
-	if l.store.File == nil {
-		words.vectors, lock = true, " FOR NO KEY UPDATE"
-	}
+	words := split{vectors: l.store.File == nil}
 	var after uuid.UUID
 	for more := true; more; {
 		err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 			records, err := tx.In(namespace).Records(ctx, `SELECT `+record.Columns+` FROM memory.memories m
-				WHERE m.namespace = $1 AND m.id > $2 ORDER BY m.id LIMIT $3`+lock, namespace, after[:], reindexBatch)
+				WHERE m.namespace = $1 AND m.id > $2 ORDER BY m.id LIMIT $3 FOR NO KEY UPDATE`, namespace, after[:], reindexBatch)
 			if err != nil || len(records) == 0 {
 				more = false
 				return err
