@@ -187,7 +187,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 			start = time.Now()
 			search(b, searching, query(traversal))
 			say(ms(time.Since(start)), "catch-up-ms")
-			view, err := s.(graph.Viewer).View(b.Context(), ns)
+			view, err := s.View(b.Context(), ns)
 			if err != nil {
 				b.Fatal(err)
 			}

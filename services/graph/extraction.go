@@ -34,27 +34,6 @@ type Extraction struct {
 	Facts  []Fact
 }
 
-// Extractions stores the output of extraction models.
-type Extractions interface {
-	// SetExtraction switches extraction of new and changed memories. Off empties ExtractionQueue and keeps the facts.
-	SetExtraction(ctx context.Context, on bool) error
-	// Extraction reads the switch.
-	Extraction(ctx context.Context) (on bool, err error)
-	// EnqueueExtraction enqueues a namespace's unread memories and returns their number.
-	EnqueueExtraction(ctx context.Context, namespace string) (int64, error)
-	// Unread returns the ids of records that a model may and should read: current revision, not sensitive, not
-	// superseded, and text not read before.
-	Unread(ctx context.Context, namespace string, records []record.Record) ([]uuid.UUID, error)
-	// PutExtraction replaces the facts extracted from a memory. It does nothing if the memory has
-	// changed.
-	PutExtraction(ctx context.Context, r record.Record, x Extraction) error
-	// Extracted returns a namespace's totals.
-	Extracted(ctx context.Context, namespace string) (Extracted, error)
-	// Resolve maps names to the names of known concepts: the concept with the same key, else the most
-	// similar one above sameThing. Unresolved names are left out.
-	Resolve(ctx context.Context, namespace string, names []string) (map[string]string, error)
-}
-
 // Extracted counts memories read by a model, and their token cost.
 type Extracted struct{ Memories, Tokens int64 }
 
@@ -73,7 +52,7 @@ func factsOf(r record.Record, x Extraction) ([]statement, map[int64]Concept, err
 	return statements(facts)
 }
 
-// SetExtraction implements Extractions.
+// SetExtraction switches extraction of new and changed memories. Off empties ExtractionQueue and keeps the facts.
 func (l *Leg) SetExtraction(ctx context.Context, on bool) error {
 	return l.update(ctx, func(t *tables) error {
 		statement := dialect(t.DB(), `SELECT graph.set_extraction(false)`, `DELETE FROM indexes WHERE name = '`+ExtractionQueue+`'`) // its tasks go by foreign key
@@ -85,7 +64,7 @@ func (l *Leg) SetExtraction(ctx context.Context, on bool) error {
 	})
 }
 
-// Extraction implements Extractions.
+// Extraction reads the switch.
 func (l *Leg) Extraction(ctx context.Context) (on bool, err error) {
 	db := l.searched()
 	_, err = db.In(postgres.AllNamespaces).Get(ctx,
@@ -93,7 +72,7 @@ func (l *Leg) Extraction(ctx context.Context) (on bool, err error) {
 	return on, err
 }
 
-// EnqueueExtraction implements Extractions.
+// EnqueueExtraction enqueues a namespace's unread memories and returns their number.
 func (l *Leg) EnqueueExtraction(ctx context.Context, namespace string) (n int64, err error) {
 	err = l.update(ctx, func(t *tables) error {
 		if t.SQLite == nil {
@@ -111,7 +90,8 @@ func (l *Leg) EnqueueExtraction(ctx context.Context, namespace string) (n int64,
 	return n, err
 }
 
-// Unread implements Extractions.
+// Unread returns the ids of records that a model may and should read: current revision, not sensitive, not
+// superseded, and text not read before.
 func (l *Leg) Unread(ctx context.Context, namespace string, records []record.Record) ([]uuid.UUID, error) {
 	var given sqldb.Rows
 	for _, r := range records {
@@ -126,7 +106,7 @@ func (l *Leg) Unread(ctx context.Context, namespace string, records []record.Rec
 			AND NOT EXISTS (SELECT 1 FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = g.id AND x.digest = g.digest)`, namespace, given)
 }
 
-// PutExtraction implements Extractions.
+// PutExtraction replaces the facts extracted from a memory. It does nothing if the memory has changed.
 func (l *Leg) PutExtraction(ctx context.Context, r record.Record, x Extraction) error {
 	list, concepts, err := factsOf(r, x)
 	if err != nil {
@@ -156,14 +136,15 @@ func (l *Leg) PutExtraction(ctx context.Context, r record.Record, x Extraction) 
 	return l.Index(ctx, []record.Record{r}) // removes stale mentions and embeds new names
 }
 
-// Extracted implements Extractions.
+// Extracted returns a namespace's totals.
 func (l *Leg) Extracted(ctx context.Context, namespace string) (x Extracted, err error) {
 	_, err = l.store.DB().In(namespace).Get(ctx,
 		`SELECT count(*), coalesce(sum(tokens), 0) FROM graph.extractions WHERE namespace = $1`, []any{namespace}, &x.Memories, &x.Tokens)
 	return x, err
 }
 
-// Resolve implements Extractions.
+// Resolve maps names to the names of known concepts: the concept with the same key, else the most
+// similar one above sameThing. Unresolved names are left out.
 func (l *Leg) Resolve(ctx context.Context, namespace string, names []string) (map[string]string, error) {
 	found := map[string]int64{}
 	unknown := slices.Clone(names)

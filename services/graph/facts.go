@@ -34,14 +34,6 @@ type Fact struct {
 	From, To time.Time
 }
 
-// Facts stores facts.
-type Facts interface {
-	// PutFacts stores facts of a namespace atomically and returns their number. A fact replaces one with the same memory,
-	// subject, relation and object. Facts of missing or sensitive memories are skipped. If the embedder fails, the facts
-	// are stored without vectors.
-	PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (int, error)
-}
-
 // MaxFacts bounds the facts of a call.
 const MaxFacts = 10_000
 
@@ -121,7 +113,9 @@ func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err
 	return list, concepts, nil
 }
 
-// PutFacts implements Facts.
+// PutFacts stores facts of a namespace atomically and returns their number. A fact replaces one with the same memory,
+// subject, relation and object. Facts of missing or sensitive memories are skipped. If the embedder fails, the facts
+// are stored without vectors.
 func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (stored int, err error) {
 	list, concepts, err := statements(facts)
 	if err != nil || len(list) == 0 {

@@ -17,7 +17,6 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
@@ -27,24 +26,19 @@ import (
 
 const ns = "acme/assistant"
 
-type store interface {
-	leg.Searcher
-	queue.Indexer
-}
-
-func open(f *storetest.Fixture) store {
+func open(f *storetest.Fixture) *graph.Leg {
 	config := graph.DefaultConfig()
 	config.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY // unless a test says
 	return openWith(f, config)
 }
 
-func openWith(f *storetest.Fixture, config graph.Config) store {
+func openWith(f *storetest.Fixture, config graph.Config) *graph.Leg {
 	return openIn(f, replica.Config{Memory: 1024}, config)
 }
 
 // openIn returns a graph with images of its own, which ask the database before each search unless the configuration says
 // otherwise.
-func openIn(f *storetest.Fixture, images replica.Config, config graph.Config) store {
+func openIn(f *storetest.Fixture, images replica.Config, config graph.Config) *graph.Leg {
 	meter := f.Tel.MeterProvider.Meter("test")
 	if f.Engine == schema.Postgres {
 		return graph.NewPostgres(f.Pool, replica.New(context.Background(), sqldb.Store{Pool: f.Pool}, nil, images, meter, storetest.Log()), f.Queue, config)
@@ -546,7 +540,7 @@ func TestHopsAgree(t *testing.T) {
 		f.Drain(t, "graph", s)
 		searches := map[int]leg.Searcher{i: s}
 		if f.Engine == schema.Postgres {
-			searches[2] = inSQL{s.(*graph.Leg)}
+			searches[2] = inSQL{s}
 		}
 		for at, s := range searches {
 			random := rand.New(rand.NewPCG(3, 4))

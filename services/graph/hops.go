@@ -55,10 +55,10 @@ func (l *Leg) hops(n *network, q leg.Query, pass func(row uint32) bool, ps []phr
 		frontier = h.next(frontier, degree, seen)
 	}
 	h.linked(h.best(scores, candidates(q)), scores)
-	found := newBest(n.rows, q)
+	found := best{rows: n.rows, q: q}
 	for at, score := range scores {
 		if pass(at) && n.live(at, h.time) && !n.stale(at, h.time) {
-			found.add(at, rounded(score))
+			found.add(at, score)
 		}
 	}
 	r := found.ranking(nil)

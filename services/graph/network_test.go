@@ -155,9 +155,9 @@ func TestSeeds(t *testing.T) {
 	})
 }
 
-func put(t *testing.T, s store, facts ...graph.Fact) {
+func put(t *testing.T, s *graph.Leg, facts ...graph.Fact) {
 	t.Helper()
-	if n, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, facts); err != nil || n != len(facts) {
+	if n, err := s.PutFacts(t.Context(), ns, graph.OriginImport, facts); err != nil || n != len(facts) {
 		t.Fatalf("stored %d of %d facts: %v", n, len(facts), err)
 	}
 }
@@ -281,7 +281,7 @@ func TestFactsAreKeptOut(t *testing.T) {
 		f.Insert(t, secret, plain)
 		f.Drain(t, "graph", s)
 		fact := graph.Fact{Memory: secret.ID, Subject: "Canarywharf", Relation: "opens", Object: "Xyzzy"}
-		n, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{fact, {Memory: uuid.New(), Subject: "A", Relation: "r", Object: "B"}})
+		n, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{fact, {Memory: uuid.New(), Subject: "A", Relation: "r", Object: "B"}})
 		if n != 0 || err != nil || len(f.Holding(t, "Canarywharf")) != 0 {
 			t.Errorf("stored %d, %v, %v", n, err, f.Holding(t, "Canarywharf"))
 		}
@@ -289,7 +289,7 @@ func TestFactsAreKeptOut(t *testing.T) {
 			{Memory: plain.ID, Subject: "", Relation: "r", Object: "B"}, {Memory: plain.ID, Subject: "A", Relation: strings.Repeat("r", 257), Object: "B"},
 			{Memory: plain.ID, Subject: "A", Relation: "co-mention", Object: "B"},
 		} {
-			if _, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{bad}); err == nil {
+			if _, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{bad}); err == nil {
 				t.Errorf("stored %+v", bad)
 			}
 		}
@@ -363,7 +363,7 @@ func TestPathsOfHops(t *testing.T) {
 		s := openWith(f, graph.DefaultConfig())
 		searchers := []leg.Searcher{s}
 		if f.Engine == schema.Postgres {
-			searchers = append(searchers, inSQL{s.(*graph.Leg)})
+			searchers = append(searchers, inSQL{s})
 		}
 		page := storetest.Record(ns, "a page of his own", func(r *record.Record) { r.Title = "Teo" })
 		both := storetest.Record(ns, "yesterday Teo repaired the Kittiwake.", nil)

@@ -480,10 +480,10 @@ func (w *walker) evenPages() {
 
 // ranking returns the best memories that pass.
 func (w *walker) ranking(q leg.Query, pass func(row uint32) bool) *ranking {
-	found := newBest(w.n.rows, q)
+	found := best{rows: w.n.rows, q: q}
 	for _, v := range w.touched {
 		if at := v.place(); !v.isConcept() && pass(at) && w.passable(at) {
-			found.add(at, rounded(float64(w.visits[v].score)/unit))
+			found.add(at, float64(w.visits[v].score)/unit)
 		}
 	}
 	var path func(row uint32) []waypoint
@@ -493,8 +493,8 @@ func (w *walker) ranking(q leg.Query, pass func(row uint32) bool) *ranking {
 	r := found.ranking(path)
 	entities := maps.Clone(w.starts)
 	maps.DeleteFunc(entities, func(v node, _ bool) bool { return !w.n.entity(v.place(), w.time) })
-	for i, s := range found.list {
-		for _, a := range w.n.memories[s.row].mentions {
+	for i := range r.hits {
+		for _, a := range w.n.memories[found.list[i].Row].mentions {
 			if entities[conceptNodeAt(a.to)] {
 				r.hits[i].Concepts++
 			}

@@ -155,57 +155,33 @@ type ranking struct {
 }
 
 // rounded makes scores comparable.
-func rounded(score float64) int64 { return int64(math.Round(score * precision)) }
+func rounded(score float64) float64 { return math.Round(score*precision) / precision }
 
 // best collects the best memories. Scores are rounded, so that the order of summation decides no rank.
 type best struct {
 	rows  *replica.Rows
-	depth int
-	floor float64
-	list  []scored
-	least int64 // least score to be added
+	q     leg.Query
+	list  []leg.Scored
+	least float64 // least score to be added
 }
 
-type scored struct {
-	row uint32
-	key int64 // the score times precision
-}
-
-func newBest(rows *replica.Rows, q leg.Query) *best {
-	return &best{rows: rows, depth: q.Depth, floor: minScore(q), least: math.MinInt64}
-}
-
-func (b *best) add(row uint32, key int64) {
-	if key < b.least || float64(key)/precision < b.floor {
+func (b *best) add(row uint32, score float64) {
+	if score = rounded(score); score < b.least {
 		return
 	}
-	if b.list = append(b.list, scored{row, key}); len(b.list) == 2*b.depth {
-		b.trim()
-		b.least = b.list[b.depth-1].key
+	if b.list = append(b.list, leg.Scored{Row: row, Score: score, Own: score}); len(b.list) == 2*b.q.Depth {
+		slices.SortFunc(b.list, func(x, y leg.Scored) int { return x.Compare(b.rows, y) })
+		b.list = b.list[:b.q.Depth]
+		b.least = b.list[b.q.Depth-1].Score
 	}
-}
-
-func (b *best) trim() {
-	slices.SortFunc(b.list, b.compare)
-	b.list = b.list[:min(len(b.list), b.depth)]
-}
-
-// compare is leg.CompareHits.
-func (b *best) compare(x, y scored) int {
-	if x.key != y.key {
-		return cmp.Compare(y.key, x.key)
-	}
-	return leg.CompareRows(b.rows, x.row, y.row)
 }
 
 // ranking returns the hits. path is nil without explain.
 func (b *best) ranking(path func(row uint32) []waypoint) *ranking {
-	b.trim()
-	r := &ranking{hits: make([]leg.Hit, len(b.list))}
-	for i, s := range b.list {
-		r.hits[i] = leg.HitAt(b.rows, s.row, float64(s.key)/precision)
-		if path != nil {
-			r.paths = append(r.paths, path(s.row))
+	r := &ranking{hits: b.q.Hits(b.rows, b.list)}
+	if path != nil {
+		for _, found := range b.list[:len(r.hits)] {
+			r.paths = append(r.paths, path(found.Row))
 		}
 	}
 	return r

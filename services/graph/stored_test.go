@@ -8,7 +8,6 @@ import (
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
@@ -21,7 +20,7 @@ func TestInTheTransactionThatStores(t *testing.T) {
 		config := graph.DefaultConfig()
 		config.Embedder = embed.NewHashed()
 		s := openWith(f, config)
-		f.Memory.Derive("graph", s.(memory.Derived))
+		f.Memory.Derive("graph", s)
 		var ids []uuid.UUID
 		var all []record.Record
 		for range 3 { // batches: later ones mention concepts of earlier ones

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash/fnv"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,14 +66,14 @@ func (m *meanings) EmbedDocuments(_ context.Context, texts []string) ([][]float3
 }
 
 // means opens the graph with vectors of a model.
-func means(f *storetest.Fixture, embedder embed.Embedder) store {
+func means(f *storetest.Fixture, embedder embed.Embedder) *graph.Leg {
 	config := graph.DefaultConfig()
 	config.Embedder = embedder
 	return openWith(f, config)
 }
 
 // index stores memories and has the graph take them in.
-func index(t *testing.T, f *storetest.Fixture, s store, records ...record.Record) {
+func index(t *testing.T, f *storetest.Fixture, s *graph.Leg, records ...record.Record) {
 	t.Helper()
 	f.Insert(t, records...)
 	if err := s.Index(t.Context(), records); err != nil {
@@ -83,7 +82,7 @@ func index(t *testing.T, f *storetest.Fixture, s store, records ...record.Record
 }
 
 // found says whether a search by a vector found a memory.
-func found(t *testing.T, s store, q leg.Query, r record.Record) bool {
+func found(t *testing.T, s *graph.Leg, q leg.Query, r record.Record) bool {
 	t.Helper()
 	for _, h := range search(t, s, q).Hits {
 		if h.ID == r.ID {
@@ -109,7 +108,7 @@ func TestMeaning(t *testing.T) {
 		beside := tagged("Nothing else.", "harbour gatehouse keepers")
 		owner := storetest.Record(ns, "owner", nil)
 		index(t, f, s, harbour, beside, owner)
-		if _, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
+		if _, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
 			{Memory: owner.ID, Subject: "Fenwright", Relation: "acquired", Object: "Brackwater"},
 		}); err != nil {
 			t.Fatal(err)
@@ -152,7 +151,7 @@ func TestVectorsFollow(t *testing.T) {
 		s := means(f, first)
 		a, b := tagged("a", "harbour gatehouse keepers"), tagged("b", "harbour gatehouse keepers", "lighthouse")
 		index(t, f, s, a, b)
-		if _, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
+		if _, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
 			{Memory: b.ID, Subject: "Fenwright", Relation: "acquired", Object: "Brackwater"},
 		}); err != nil {
 			t.Fatal(err)
@@ -165,9 +164,7 @@ func TestVectorsFollow(t *testing.T) {
 		if found(t, other, near, a) {
 			t.Error("a vector of another model was compared")
 		}
-		other.(interface {
-			Refresh(context.Context, *slog.Logger)
-		}).Refresh(t.Context(), storetest.Log())
+		other.Refresh(t.Context(), storetest.Log())
 		if !found(t, other, near, a) || vectors(t, f, first) != 0 || vectors(t, f, second) != 5 {
 			t.Errorf("%d vectors of the first model, %d of the second", vectors(t, f, first), vectors(t, f, second))
 		}

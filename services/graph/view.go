@@ -20,12 +20,6 @@ import (
 	"github.com/triskele/triskele/services/store/replica"
 )
 
-// Viewer opens graphs for inspection.
-type Viewer interface {
-	// View returns a namespace's current graph. The caller must Close it, and must not ask the database meanwhile.
-	View(ctx context.Context, namespace string) (*View, error)
-}
-
 // View shows a namespace's graph in memory. It stays as it is until Close.
 type View struct {
 	network *network
@@ -34,7 +28,7 @@ type View struct {
 	close   func()
 }
 
-// View implements Viewer. Names of the newest concepts may be their keys.
+// View returns a namespace's current graph. The caller must Close it, and must not ask the database meanwhile. Names of the newest concepts may be their keys.
 func (l *Leg) View(ctx context.Context, namespace string) (*View, error) {
 	var ids []int64
 	ready, err := l.withNetwork(ctx, namespace, func(n *network) { ids = slices.Collect(maps.Keys(n.concept)) })

@@ -78,7 +78,7 @@ var covered = map[string]string{
 	"services/agents/importer: sql.Open":                    "the SQLite file that is imported from, read only",
 	"services/agents/spending/traces: http.Client":          "`triskele budget` asks for traces where its user says, and sends nothing but that question",
 	"services/embed/remote: endpoint.New":                   "TestCanary has an embedder that keeps every request; the database keeps sensitive memories out of the queue and of the vectors",
-	"services/llm/internal/chat: endpoint.New":              "TestCanary has a model that keeps every request, for the curator and the extractor; memory.Curatable, graph.Extractions and the database keep sensitive memories out",
+	"services/llm/internal/chat: endpoint.New":              "TestCanary has a model that keeps every request, for the curator and the extractor; memory.Curatable, graph.Leg.Unread and the database keep sensitive memories out",
 	"services/store/postgres: pgxpool.NewWithConfig":        "the database: TestCanary looks into every table",
 	"services/store/sqlite: otelsql.OpenDB":                 "the database: TestCanary looks into every table",
 	"services/store/postgres/pgtest: v5.Connect":            "for tests only",

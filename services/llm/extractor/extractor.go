@@ -48,7 +48,7 @@ type Config struct {
 // Extractor extracts facts from memories.
 type Extractor struct {
 	config Config
-	store  graph.Extractions
+	store  *graph.Leg
 	model  *chat.Model
 	budget budget
 	tracer trace.Tracer
@@ -61,7 +61,7 @@ type Extractor struct {
 var _ queue.Indexer = (*Extractor)(nil)
 
 // New checks the configuration and fills in its defaults. It sends nothing.
-func New(config Config, store graph.Extractions, tel *telemetry.Service, log *slog.Logger) (*Extractor, error) {
+func New(config Config, store *graph.Leg, tel *telemetry.Service, log *slog.Logger) (*Extractor, error) {
 	config.Batch, config.TokensPerHour, config.MaxInput = cmp.Or(config.Batch, 8), cmp.Or(config.TokensPerHour, 200_000), cmp.Or(config.MaxInput, 16<<10)
 	model, err := chat.New(chat.Config{
 		For: "the extractor", URL: config.URL, Model: config.Model, Key: config.Key, KeyFile: config.KeyFile, PerMinute: config.PerMinute, Timeout: config.Timeout,

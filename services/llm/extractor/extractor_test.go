@@ -130,15 +130,7 @@ func (s *server) set(before func(http.ResponseWriter, *http.Request) bool) {
 	s.before = before
 }
 
-// index is the graph leg of either engine.
-type index interface {
-	queue.Indexer
-	graph.Extractions
-	graph.Viewer
-	graph.Facts
-}
-
-func open(t *testing.T, f *storetest.Fixture) index {
+func open(t *testing.T, f *storetest.Fixture) *graph.Leg {
 	t.Helper()
 	config := graph.DefaultConfig()
 	var err error
@@ -151,7 +143,7 @@ func open(t *testing.T, f *storetest.Fixture) index {
 	return graph.NewSQLite(f.DB, f.Images(t), f.Queue, config)
 }
 
-func newExtractor(t *testing.T, store graph.Extractions, config extractor.Config) *extractor.Extractor {
+func newExtractor(t *testing.T, store *graph.Leg, config extractor.Config) *extractor.Extractor {
 	t.Helper()
 	config.Model, config.PerMinute = "scripted", 60_000
 	e, err := extractor.New(config, store, storetest.Telemetry(t), storetest.Log())
@@ -162,7 +154,7 @@ func newExtractor(t *testing.T, store graph.Extractions, config extractor.Config
 }
 
 // facts returns the triples of a namespace's graph, in words.
-func facts(t *testing.T, g graph.Viewer, namespace string) []string {
+func facts(t *testing.T, g *graph.Leg, namespace string) []string {
 	t.Helper()
 	v, err := g.View(t.Context(), namespace)
 	if err != nil {
@@ -181,7 +173,7 @@ func facts(t *testing.T, g graph.Viewer, namespace string) []string {
 	return out
 }
 
-func expect(t *testing.T, g graph.Viewer, namespace string, want ...string) {
+func expect(t *testing.T, g *graph.Leg, namespace string, want ...string) {
 	t.Helper()
 	if got := facts(t, g, namespace); !slices.Equal(got, want) {
 		t.Errorf("facts of %s:\n got %q\nwant %q", namespace, got, want)
@@ -189,7 +181,7 @@ func expect(t *testing.T, g graph.Viewer, namespace string, want ...string) {
 }
 
 // stored stores memories and has the graph's own index take them in.
-func stored(t *testing.T, f *storetest.Fixture, g index, namespace string, texts ...string) []record.Record {
+func stored(t *testing.T, f *storetest.Fixture, g *graph.Leg, namespace string, texts ...string) []record.Record {
 	t.Helper()
 	var out []record.Record
 	for _, text := range texts {
@@ -202,7 +194,7 @@ func stored(t *testing.T, f *storetest.Fixture, g index, namespace string, texts
 	return out
 }
 
-func edited(t *testing.T, f *storetest.Fixture, g index, r record.Record, edit func(*record.Record)) record.Record {
+func edited(t *testing.T, f *storetest.Fixture, g *graph.Leg, r record.Record, edit func(*record.Record)) record.Record {
 	t.Helper()
 	changed, err := f.Memory.Update(t.Context(), r.Namespace, r.ID, 0, func(r *record.Record) error { edit(r); return nil })
 	if err == nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/diskerr"
@@ -34,14 +33,6 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
-
-// Index is a leg whose index a queue worker derives from the records.
-type Index interface {
-	leg.Searcher
-	leg.AsyncIndex
-	queue.Indexer
-	memory.Derived
-}
 
 // Backend is an open database: PostgreSQL with pgvector, or a SQLite file.
 type Backend struct {
@@ -147,7 +138,7 @@ func (b *Backend) Lexical(images *replica.Set, config lexical.Config) *lexical.L
 }
 
 // Dense returns the dense leg. It fails if the database's vectors are of another model.
-func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (index Index, err error) {
+func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (index *dense.Leg, err error) {
 	if b.store.File != nil {
 		index, err = dense.NewSQLite(ctx, b.store.File, images, embedder, b.tasks)
 	} else {
