@@ -9,7 +9,6 @@ package sqldb
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -252,8 +251,8 @@ func (r Rows) columns() [][]any {
 	return out
 }
 
-// MarshalJSON implements json.Marshaler. Ids and bytes are in hexadecimal, times in microseconds.
-func (r Rows) MarshalJSON() ([]byte, error) {
+// sqlite returns rows as JSON, with ids in hexadecimal and times in microseconds. A value of bytes becomes its place in all of them.
+func (r Rows) sqlite() (text string, bytes []byte, err error) {
 	converted := make([][]any, len(r))
 	for i, row := range r {
 		converted[i] = Replaced(row, func(v any) any {
@@ -261,12 +260,14 @@ func (r Rows) MarshalJSON() ([]byte, error) {
 			case time.Time:
 				return sqlite.Micros(v)
 			case []byte:
-				return hex.EncodeToString(v)
+				bytes = append(bytes, v...)
+				return [2]int{1 + len(bytes) - len(v), len(v)}
 			}
 			return v
 		})
 	}
-	return json.Marshal(converted)
+	encoded, err := json.Marshal(converted)
+	return string(encoded), bytes, err
 }
 
 // postgresArgs replaces zero times and ids by NULL, and rows by their columns.
@@ -298,15 +299,20 @@ func orNull(arg any) any {
 	return arg
 }
 
-// SQLiteArgs replaces what SQLite has no type for, and adds the time if the statement asks for it.
+// SQLiteArgs replaces what SQLite has no type for. It adds the bytes of rows, and the time if the statement asks for it.
 func SQLiteArgs(statement string, args []any) (converted []any, err error) {
+	var bytes []byte
 	converted = Replaced(args, func(arg any) any {
 		switch v := arg.(type) {
 		case uuid.UUID:
 			return sqlite.ID(v)
 		case time.Time:
 			return sqlite.Micros(v)
-		case Rows, []uuid.UUID, []string, []int64, []record.Link, map[string]any:
+		case Rows:
+			text, some, failed := v.sqlite()
+			bytes, err = some, errors.Join(err, failed)
+			return text
+		case []uuid.UUID, []string, []int64, []record.Link, map[string]any:
 			text, failed := json.Marshal(v)
 			err = errors.Join(err, failed)
 			return string(text)
@@ -315,6 +321,9 @@ func SQLiteArgs(statement string, args []any) (converted []any, err error) {
 	})
 	if strings.Contains(statement, "now()") {
 		converted = append(converted, sql.Named(sqlite.Now, time.Now().UnixMicro()))
+	}
+	if bytes != nil {
+		converted = append(converted, sql.Named(sqlite.Bytes, bytes))
 	}
 	return converted, err
 }

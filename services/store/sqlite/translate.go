@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Now is the name of the argument that stands for now() in a translated statement.
-const Now = "now"
+// Names of arguments in translated statements: Now stands for now(), and Bytes has the values of bytes of all rows that are unnested.
+const Now, Bytes = "now", "bytes"
 
 var (
 	ownSchema = regexp.MustCompile(`\bmemory\.`)
@@ -16,7 +16,7 @@ var (
 	constructs = strings.NewReplacer(
 		` COLLATE "C"`, "", "now()", ":"+Now, "greatest(", "max(", "least(", "min(",
 	)
-	binary  = regexp.MustCompile(`(?:uuid|bytea|halfvec)\[\]$`)
+	binary  = regexp.MustCompile(`(?:bytea|halfvec)\[\]$`)
 	locks   = regexp.MustCompile(` FOR (?:(?:NO )?KEY )?(?:SHARE|UPDATE)(?: OF \w+)?(?: SKIP LOCKED)?`) // there is one writer at a time
 	idLists = regexp.MustCompile(`= ANY\((\$\d+)::uuid\[\]\)`)
 	lists   = regexp.MustCompile(`= ANY\((\$\d+)::(?:text|bigint)\[\]\)`)
@@ -35,8 +35,11 @@ func translate(statement string) string {
 		types, columns := strings.Split(parts[2], ","), strings.Split(parts[4], ", ")
 		for i, name := range columns {
 			column := fmt.Sprintf("value ->> %d", i)
-			if binary.MatchString(types[i]) {
+			switch {
+			case strings.HasSuffix(types[i], "uuid[]"):
 				column = "unhex(" + column + ", '-')"
+			case binary.MatchString(types[i]): // JSON has no bytes, but their place
+				column = fmt.Sprintf("substr(:"+Bytes+", value ->> '$[%[1]d][0]', value ->> '$[%[1]d][1]')", i)
 			}
 			columns[i] = column + " AS " + name
 		}
