@@ -192,9 +192,7 @@ func putSQLite(b *sqldb.Batch, namespace string, entries []entry, links, fresh b
 	if !fresh {
 		return
 	}
-	for _, count := range counted(more) {
-		b.Exec(`UPDATE graph_concepts SET mentions = mentions + $3 WHERE namespace = $1 AND id = $2`, namespace, count[0], count[1])
-	}
+	b.Each(`UPDATE graph_concepts SET mentions = mentions + $3 WHERE namespace = $1 AND id = $2`, counted(more), namespace)
 }
 
 // storedMentions is the column graph_memories.mentions: concepts with their salience in hundredths, as JSON. They are in order, so that

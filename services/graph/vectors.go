@@ -108,13 +108,9 @@ func (t *tables) putVectors(b *sqldb.Batch, namespace, model string, memories []
 		}
 	}
 	if t.SQLite != nil { // an UPDATE does not begin with the rows, and JSON has no bytes
-		for _, row := range named {
-			b.Exec(`UPDATE graph_concepts SET vector = $4, vector_model = $2 WHERE namespace = $1 AND id = $3`, append([]any{namespace, model}, row...)...)
-		}
-		for _, row := range stated {
-			b.Exec(`UPDATE graph_facts SET vector = $7, vector_model = $2
-				WHERE namespace = $1 AND memory_id = ANY($3::uuid[]) AND source_id = $4 AND target_id = $5 AND relation = $6`, append([]any{namespace, model, memories}, row...)...)
-		}
+		b.Each(`UPDATE graph_concepts SET vector = $4, vector_model = $2 WHERE namespace = $1 AND id = $3`, named, namespace, model)
+		b.Each(`UPDATE graph_facts SET vector = $7, vector_model = $2
+				WHERE namespace = $1 AND memory_id = ANY($3::uuid[]) AND source_id = $4 AND target_id = $5 AND relation = $6`, stated, namespace, model, memories)
 		return
 	}
 	b.Exec(`

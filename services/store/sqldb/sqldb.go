@@ -121,10 +121,11 @@ type Batch []struct {
 	statement string
 	args      []any
 	read      func(Scan) error // nil for a statement that returns nothing
+	each      Rows
 }
 
 func (b *Batch) add(read func(Scan) error, statement string, args []any) {
-	*b = append(*b, Batch{{statement, args, read}}...)
+	*b = append(*b, Batch{{statement: statement, args: args, read: read}}...)
 }
 
 // Records adds a statement that selects record.Columns.
@@ -164,6 +165,13 @@ func noRows(args []any) bool {
 	})
 }
 
+// Each adds a statement of SQLite's that runs for each of some rows, whose columns are its last arguments. It is compiled once.
+func (b *Batch) Each(statement string, rows Rows, args ...any) {
+	if len(rows) > 0 {
+		*b = append(*b, Batch{{statement: statement, args: args, each: rows}}...)
+	}
+}
+
 // Send runs the statements of a batch, and empties it.
 func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
 	batch := &pgx.Batch{}
@@ -178,6 +186,11 @@ func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
 				_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, q.read(FromPostgres(row)) })
 				return err
 			})
+		case q.each != nil:
+			var args []any
+			if args, err = SQLiteArgs(q.statement, q.args); err == nil {
+				err = sqlite.ExecEach(ctx, s.db.SQLite.(*sql.Tx), q.statement, q.each, func(row []any) []any { return slices.Concat(args, row) })
+			}
 		case q.read == nil:
 			_, err = s.Exec(ctx, q.statement, q.args...)
 		default:
