@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,7 +52,7 @@ func serveWith(t *testing.T, config standalone.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.SQLite, config.Embedder, config.Gateway = filepath.Join(t.TempDir(), "test.db"), embed.NewHashed(), gateway.DefaultConfig()
+	config.SQLite, config.Embedder, config.Gateway = cmp.Or(config.SQLite, filepath.Join(t.TempDir(), "test.db")), embed.NewHashed(), gateway.DefaultConfig()
 	system, err := standalone.Start(context.Background(), config, process, storetest.Log())
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +153,12 @@ func TestRecallForAPrompt(t *testing.T) {
 	}
 	if got := run("", "recall", "x", "--max-tokens=10", "--ids-only", to); got.code != 2 {
 		t.Errorf("--ids-only with --max-tokens: %+v", got)
+	}
+	if got := run("", "recall", "which crane is serviced in spring", "--max-tokens=20", budget, to); got.code != 1 || !strings.Contains(got.err, "fits into --max-tokens 20") {
+		t.Errorf("less than a memory needs: %+v", got)
+	}
+	if got := run("", "recall", "crane", "--budget=1us", to); got.code != 1 || !strings.Contains(got.err, "budget: 1µs is too little") {
+		t.Errorf("a budget that is too short: %+v", got)
 	}
 }
 

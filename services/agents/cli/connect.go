@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,8 +48,13 @@ func (c *connectCmd) Validate() error {
 		return errors.New("agents are called " + clientNames())
 	case c.Address != "" && c.SQLite != "":
 		return errors.New("both --address and --sqlite are given: choose one")
+	case c.Address != "" && !strings.Contains(c.Address, ":"):
+		return errors.New("--address must be HOST:PORT")
 	}
-	return nil
+	if _, err := os.Stat(filepath.Dir(c.SQLite)); c.SQLite != "" && err != nil {
+		return fmt.Errorf("there is no folder %s: create it, or correct --sqlite", filepath.Dir(c.SQLite))
+	}
+	return checkNamespace(c.Namespace)
 }
 
 // changedFile is a change in the output of --json.

@@ -134,6 +134,9 @@ func TestConnectWrongly(t *testing.T) {
 		"agents are called claude-code,": {"connect", "emacs"},
 		"give no name":                   {"connect", "zed", "--list"},
 		"choose one":                     {"connect", "zed", "--address=x:1", "--sqlite=y"},
+		`"MyProject" is no namespace`:    {"connect", "zed", "-n", "MyProject"},
+		"must be HOST:PORT":              {"connect", "zed", "--address=not an address"},
+		"there is no folder /no/such":    {"connect", "zed", "--sqlite=/no/such/a.db"},
 	} {
 		if got := run("", args...); got.code != 2 || !strings.Contains(got.err, want) {
 			t.Errorf("%q: %+v, want %q", args, got, want)

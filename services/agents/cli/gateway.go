@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
@@ -20,6 +21,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/wiring/standalone"
@@ -39,6 +41,14 @@ type gatewayFlags struct {
 // namespaceFlag is for commands that work on one namespace.
 type namespaceFlag struct {
 	Namespace string `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
+}
+
+// checkNamespace refuses what no call accepts. An agent could not correct it.
+func checkNamespace(name string) error {
+	if protovalidate.Validate(&triskelev1.GetNamespaceRequest{Namespace: name}) != nil {
+		return fmt.Errorf("%q is no namespace: it must have lower-case letters, digits, '.', '_' and '-', in parts divided by '/', and at most 128 bytes", name)
+	}
+	return nil
 }
 
 // session is a command's connection to a gateway.
@@ -64,11 +74,12 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 		return err
 	}
 	defer func() { _ = c.Close() }()
+	began := time.Now()
 	err = calls(&session{c, tel.Recorder})
 	switch code := status.Code(err); {
 	case code == codes.Unavailable && c.Conn().GetState() != connectivity.Ready:
 		return g.absent()
-	case code == codes.DeadlineExceeded && ctx.Err() == nil:
+	case code == codes.DeadlineExceeded && ctx.Err() == nil && time.Since(began) >= g.Timeout: // else a service says which time is over
 		return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
 	case code == codes.Unauthenticated:
 		return fmt.Errorf("%w; --token-file or TRISKELE_TOKEN gives one, `triskele token create` makes one", err)

@@ -3,9 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
@@ -65,7 +67,14 @@ type lexicalReindexCmd struct {
 
 // Run indexes the namespace again.
 func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
-	return c.lexical(ctx, env, func(leg *lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
+	return c.migrated(ctx, env, func(b *backend.Backend) error {
+		if _, err := b.Memory().Namespace(ctx, c.Namespace); errors.Is(err, memory.ErrNotFound) {
+			return fmt.Errorf("namespace %q is unknown", c.Namespace)
+		} else if err != nil {
+			return err
+		}
+		return b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()).Reindex(ctx, c.Namespace)
+	})
 }
 
 // lexical calls fn with the lexical leg of a database that has its schema.

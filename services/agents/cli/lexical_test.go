@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
 func TestLexicalSettings(t *testing.T) {
@@ -12,6 +14,10 @@ func TestLexicalSettings(t *testing.T) {
 	wantContains(t, "defaults", must(t, "", "lexical", "settings", "ns", file), "language english\n", "k1       0.9\n", "prefix   false\n", "scorer   default\n")
 	must(t, "", "lexical", "settings", "ns", "--language=german", "--k1=1.2", "--prefix", "--scorer=ts_rank", file)
 	wantContains(t, "changed", must(t, "", "lexical", "settings", "ns", "--scorer=default", file), "language german\n", "k1       1.2\n", "b        0.4\n", "prefix   true\n", "scorer   default\n")
+	if got := run("", "lexical", "reindex", "ns", file); got.code != 1 || !strings.Contains(got.err, `"ns" is unknown`) {
+		t.Errorf("reindex a namespace that is unknown: %+v", got)
+	}
+	must(t, "", "remember", "The crane is serviced in spring.", "-n", "ns", "--address="+serveWith(t, standalone.Config{SQLite: strings.TrimPrefix(file, "--sqlite=")}))
 	must(t, "", "lexical", "reindex", "ns", file)
 	for flag, want := range map[string]string{"--language=klingon": "language must be one of", "--b=2": "b must be from 0 to 1", "--scorer=x": "scorer"} {
 		if got := run("", "lexical", "settings", "ns", flag, file); got.code == 0 || !strings.Contains(got.err, want) {

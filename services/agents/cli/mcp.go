@@ -59,7 +59,7 @@ func (c *mcpCmd) Validate() error {
 	case c.Budget <= 0 || c.Timeout <= 0:
 		return errors.New("--budget and --timeout must be more than 0")
 	}
-	return nil
+	return checkNamespace(c.Namespace)
 }
 
 // Run serves until the client disconnects or ctx ends.

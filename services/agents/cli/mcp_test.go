@@ -301,7 +301,7 @@ func TestMCPKeepsWebPagesOut(t *testing.T) {
 func TestMCPFlags(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"a host without --listen": {"--allow-host=x"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"},
+		"a host without --listen": {"--allow-host=x"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"}, "no namespace": {"-n", "BAD NS"},
 	} {
 		if got := run("", append([]string{"mcp"}, args...)...); got.code != 2 {
 			t.Errorf("%s: %+v", name, got)

@@ -88,6 +88,9 @@ func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 		}
 	}
 	return c.with(ctx, func(s *session) error {
+		if _, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: c.Name}); err != nil {
+			return err // of a name that is not known, for instance
+		}
 		resp, err := s.Memories.DeleteNamespace(ctx, &triskelev1.DeleteNamespaceRequest{Namespace: c.Name})
 		if err != nil {
 			return err

@@ -42,6 +42,9 @@ func TestNamespaceCommands(t *testing.T) {
 		t.Errorf("delete: %+v", got)
 	}
 	wantContains(t, "delete --yes", must(t, "", "namespace", "delete", "other", "--yes", to), "deleted other with 1 memory")
+	if got := run("", "namespace", "delete", "defualt", "--yes", to); got.code != 1 || !strings.Contains(got.err, `"defualt" is unknown`) && !strings.Contains(got.err, "no such namespace") {
+		t.Errorf("delete a name that is mistyped: %+v", got)
+	}
 	if out := must(t, "", "namespace", "list", to); out != "default\n" {
 		t.Errorf("list after the deletions:\n%s", out)
 	}

@@ -142,6 +142,9 @@ func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 		}
 		if c.MaxTokens > 0 {
 			brief := briefing.New(resp, briefing.Options{MaxTokens: c.MaxTokens, IDs: c.Explain})
+			if brief.Omitted > 0 && len(brief.Entries) == 0 {
+				return fmt.Errorf("none of the %s found fits into --max-tokens %d", render.Count(int64(brief.Omitted), "memory", "memories"), c.MaxTokens)
+			}
 			if !c.JSON {
 				return env.print(brief.Text)
 			}

@@ -36,7 +36,7 @@ func (f recordFlags) withIDs(ctx context.Context, given []string, fn func(s *ses
 }
 
 type getCmd struct {
-	IDs []string `arg:"" name:"id" help:"Ids of memories, or their beginnings."`
+	IDs []string `arg:"" name:"id" help:"Ids of memories, or their beginnings of 4 characters or more."`
 	recordFlags
 }
 
@@ -126,7 +126,7 @@ func (c *listCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type forgetCmd struct {
-	IDs []string `arg:"" name:"id" help:"Ids of memories, or their beginnings."`
+	IDs []string `arg:"" name:"id" help:"Ids of memories, or their beginnings of 4 characters or more."`
 	recordFlags
 }
 
@@ -142,7 +142,7 @@ func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type supersedeCmd struct {
-	ID     string      `arg:"" name:"id" help:"Id of the memory to replace, or its beginning."`
+	ID     string      `arg:"" name:"id" help:"Id of the memory to replace, or its beginning of 4 characters or more."`
 	Text   string      `arg:"" help:"The text that replaces it, or - to read it from standard input."`
 	Memory memoryFlags `embed:""`
 	recordFlags
@@ -166,7 +166,7 @@ func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type updateCmd struct {
-	ID         string      `arg:"" name:"id" help:"Id of the memory, or its beginning."`
+	ID         string      `arg:"" name:"id" help:"Id of the memory, or its beginning of 4 characters or more."`
 	Content    *string     `help:"New text, or - to read it from standard input."`
 	Title      *string     `help:"New title."`
 	Tag        []string    `help:"Tags that replace the current ones." placeholder:"TAG"`

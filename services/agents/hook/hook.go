@@ -58,6 +58,7 @@ var (
 	errLate       = fmt.Errorf("%w does not answer in time", ErrService)
 	errNothing    = errors.New("nothing was found")
 	errIrrelevant = errors.New("no memory found is relevant to the prompt")
+	errNoRoom     = errors.New("no memory fits into --max-tokens")
 	errScale      = errors.New("the gateway's fusion gives no probabilities, which the hook needs")
 )
 

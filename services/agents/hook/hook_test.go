@@ -302,6 +302,10 @@ func TestSurroundings(t *testing.T) {
 	if err != nil || !strings.Contains(out, "serviced in spring") || strings.Contains(out, "How lovely!") {
 		t.Errorf("with %d tokens: got %q, %v", config.MaxTokens, out, err)
 	}
+	config.MaxTokens = 5
+	if out, err = ask(t, `{"prompt":"cello"}`, gateway, config); out != "" || err == nil || err.Error() != "no memory fits into --max-tokens" {
+		t.Errorf("with 5 tokens: got %q, %v", out, err)
+	}
 }
 
 func TestBudget(t *testing.T) {

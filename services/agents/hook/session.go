@@ -111,6 +111,8 @@ func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, 
 func (e event) brief(resp *triskelev1.RecallResponse, config Config, none error) ([]byte, error) {
 	brief := briefing.New(resp, briefing.Options{MaxTokens: config.MaxTokens})
 	switch {
+	case brief.Omitted > 0 && brief.Text == "":
+		return nil, errNoRoom
 	case brief.Text == "":
 		return nil, none
 	case config.Text:
