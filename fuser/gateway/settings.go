@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"buf.build/go/protovalidate"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/fusion"
@@ -177,8 +178,8 @@ func (g *Gateway) resolvePolicies() error {
 	for _, namespace := range slices.Sorted(maps.Keys(g.config.Policies)) { // a namespace follows those above it
 		policy := g.config.Policies[namespace]
 		resolved := g.apply(g.policyOf(namespace), policy, "the policy of the namespace")
-		if err := cmp.Or(checkKey(namespace), protovalidate.Validate(policy), g.checkNames(policy), g.checkLegs(resolved)); err != nil {
-			return fmt.Errorf("policy of namespace %q: %w", namespace, err)
+		if err := cmp.Or(checkKey(namespace), rpc.FromViolations("", protovalidate.Validate(policy)), g.checkNames(policy), g.checkLegs(resolved)); err != nil {
+			return fmt.Errorf("policy of namespace %q: %s", namespace, status.Convert(err).Message())
 		}
 		g.policies[namespace] = resolved
 	}

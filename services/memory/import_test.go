@@ -200,7 +200,7 @@ func TestThreads(t *testing.T) {
 		c, at := f.Client(t), func(n int64) *int64 { return &n }
 		for want, memories := range map[string][]*triskelev1.Memory{
 			"memories[1].thread: must be in one namespace: memories[0] has it in n": {{Namespace: "n", Content: "a", Thread: "talk"}, {Namespace: "m", Content: "b", Thread: "talk"}},
-			"position: must not be set without a thread":                            {{Namespace: "n", Content: "a", Position: at(1)}},
+			"memories[0].position: must not be set without a thread":                {{Namespace: "n", Content: "a", Position: at(1)}},
 			"memories[0].position": {{Namespace: "n", Content: "a", Thread: "talk", Position: at(-1)}},
 			"memories[0].thread":   {{Namespace: "n", Content: "a", Thread: strings.Repeat("x", 513)}},
 		} {
@@ -240,7 +240,7 @@ func TestThreads(t *testing.T) {
 		if m, err := change(&triskelev1.Memory{}, "thread"); err != nil || m.GetThread() != "" || m.Position != nil {
 			t.Errorf("taken out: got %v, %v", m, err)
 		}
-		if m, err := change(&triskelev1.Memory{Position: at(1)}, "position"); status.Code(err) != codes.InvalidArgument {
+		if m, err := change(&triskelev1.Memory{Position: at(1)}, "position"); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "memory.position: must not be set without a thread") {
 			t.Errorf("a position without a thread: got %v, %v", m, err)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -83,24 +84,37 @@ func FromViolations(field string, err error) error {
 				element.Subscript = nil
 			}
 		}
-		path := protovalidate.FieldPathString(v.Proto.GetField())
+		path, text := protovalidate.FieldPathString(v.Proto.GetField()), described(v)
+		// The text of a rule for a whole message begins with the name of the field that breaks it.
+		if name, rest, ok := strings.Cut(text, ": "); ok && len(v.Proto.GetRule().GetElements()) == 0 {
+			path, text = strings.TrimPrefix(path+"."+name, "."), rest
+		}
 		if path != "" {
 			path = field + path
 		}
-		out = append(out, &errdetails.BadRequest_FieldViolation{Field: path, Description: described(v)})
+		out = append(out, &errdetails.BadRequest_FieldViolation{Field: path, Description: text})
 	}
 	return invalid(out, len(found.Violations)-len(first))
 }
 
-// described says what is wrong with a value. The only pattern of the contract is that of namespaces, which people read better in words.
+// described says what is wrong with a value. Three rules read better in words: the only pattern of the contract is that of
+// namespaces, the only characters that a text must not have are NULs, and the only value that an enum must not have is its first.
 func described(v *protovalidate.Violation) string {
-	switch {
-	case v.Proto.GetRuleId() != "string.pattern":
-		return v.Proto.GetMessage()
-	case v.FieldValue.IsValid() && v.FieldValue.String() == "":
+	switch rule := v.Proto.GetRuleId(); {
+	case rule == "string.pattern" && v.FieldValue.IsValid() && v.FieldValue.String() == "":
 		return "is missing: name a namespace"
+	case rule == "string.pattern":
+		return "must be lower-case letters, digits, '.', '_' and '-', in parts divided by '/', such as team/project"
+	case rule == "string.not_contains":
+		return "must not contain a NUL character"
+	case rule == "enum.not_in":
+		var names []string
+		for values, i := v.FieldDescriptor.Enum().Values(), 1; i < values.Len(); i++ {
+			names = append(names, string(values.Get(i).Name()))
+		}
+		return "is missing: must be one of " + strings.Join(names, ", ")
 	}
-	return "must be lower-case letters, digits, '.', '_' and '-', in parts divided by '/', such as team/project"
+	return v.Proto.GetMessage()
 }
 
 const (

@@ -139,10 +139,10 @@ func TestOutOfBoundsIsRefusedByName(t *testing.T) {
 		"limit 0":          {func(r *triskelev1.RecallRequest) { r.Limit = &zero }, []string{"limit", "1"}},
 		"limit a million":  {func(r *triskelev1.RecallRequest) { r.Limit = &million }, []string{"limit", "1000"}},
 		"400 KB query":     {func(r *triskelev1.RecallRequest) { r.Query = strings.Repeat("x", 400<<10) }, []string{"query", "32768"}},
-		"NUL in the query": {func(r *triskelev1.RecallRequest) { r.Query = "a\x00b" }, []string{"query"}},
+		"NUL in the query": {func(r *triskelev1.RecallRequest) { r.Query = "a\x00b" }, []string{"query: must not contain a NUL character"}},
 		"no namespace":     {func(r *triskelev1.RecallRequest) { r.Namespaces = nil }, []string{"namespaces", "1"}},
 		"bad namespace":    {func(r *triskelev1.RecallRequest) { r.Namespaces = []string{"n", "Über all"} }, []string{"namespaces[1]"}},
-		"neither query":    {func(r *triskelev1.RecallRequest) { r.Query = "" }, []string{"query or vector"}},
+		"neither query":    {func(r *triskelev1.RecallRequest) { r.Query = "" }, []string{"query: must be given unless a vector is"}},
 		"alpha":            {func(r *triskelev1.RecallRequest) { r.Fusion = &triskelev1.Fusion{Alpha: &half} }, []string{"fusion.alpha", "1"}},
 		"weight of a leg": {func(r *triskelev1.RecallRequest) {
 			w := -1.
@@ -150,6 +150,7 @@ func TestOutOfBoundsIsRefusedByName(t *testing.T) {
 		}, []string{"legs", "weight", "0"}},
 		"unknown sort":         {func(r *triskelev1.RecallRequest) { r.SortBy = 99 }, []string{"sort_by"}},
 		"too many tags":        {func(r *triskelev1.RecallRequest) { r.Filter = &triskelev1.Filter{TagsAny: make([]string, 65)} }, []string{"filter.tags_any", "64"}},
+		"no scale":             {func(r *triskelev1.RecallRequest) { r.MinScore = &triskelev1.MinScore{Value: 0.5} }, []string{"min_score.scale: is missing: must be one of SCORE_SCALE_RRF"}},
 		"five thousand floats": {func(r *triskelev1.RecallRequest) { r.Vector = make([]float32, 5000) }, []string{"vector", "4096"}},
 	} {
 		req := valid()

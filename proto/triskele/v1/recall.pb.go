@@ -2480,7 +2480,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x0ftime_preference\x182 \x01(\v2\x1b.triskele.v1.TimePreferenceR\x0etimePreference\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01J\x04\b\x06\x10\aR\x06quorum\"\xa4\f\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01J\x04\b\x06\x10\aR\x06quorum\"\xa3\f\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -2518,8 +2518,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x0ftime_preference\x183 \x01(\v2\x1b.triskele.v1.TimePreferenceR\x0etimePreference\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
-	"\x16recall.query_or_vector\x12(query or vector: one of them is required\x1a*this.query != '' || this.vector.size() > 0B\b\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:r\xbaHo\x1am\n" +
+	"\x16recall.query_or_vector\x12'query: must be given unless a vector is\x1a*this.query != '' || this.vector.size() > 0B\b\n" +
 	"\x06_limitJ\x04\b\x1a\x10\x1bJ\x04\b*\x10+R\x06quorumR\x05fresh\"\x8c\x02\n" +
 	"\fContribution\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x12\n" +

@@ -394,7 +394,7 @@ func TestErrorsOfTheGateway(t *testing.T) {
 	}
 	to := "--address=" + serve(t)
 	got := run("", "recall", "", "--limit=0", "--namespace=Bad Name", to)
-	wantContains(t, "a refused recall", got.err, "error: query or vector: one of them is required (and 2 more)\n", "\n  namespaces[0]: ", "\n  limit: must be")
+	wantContains(t, "a refused recall", got.err, "error: query: must be given unless a vector is (and 2 more)\n", "\n  namespaces[0]: ", "\n  limit: must be")
 	if got.code != 1 || strings.Contains(got.err, "rpc error") {
 		t.Errorf("a refused recall: %+v", got)
 	}
