@@ -48,14 +48,25 @@ func TestForeignPagesAreRefused(t *testing.T) {
 	}
 }
 
+// TestForeignPagesReadNothing: a page of another site cannot read the answer to a GET either, or see whether there is one.
+func TestForeignPagesReadNothing(t *testing.T) {
+	w := askedBy(t, "127.0.0.1:1", nil, func(r *http.Request) {
+		r.Method, r.URL.Path, r.Host, r.Body = "GET", "/api/recalls", "localhost", http.NoBody
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+	})
+	if w.Code != http.StatusForbidden {
+		t.Errorf("got %d %s, want 403", w.Code, w.Body)
+	}
+}
+
 // asked returns the answer to a recall from another machine.
 func asked(t *testing.T, gate rpc.Gate) *httptest.ResponseRecorder {
 	t.Helper()
 	return askedBy(t, "192.0.2.1:1", gate)
 }
 
-// askedBy returns the answer to a recall that an address sends to example.com.
-func askedBy(t *testing.T, from string, gate rpc.Gate) *httptest.ResponseRecorder {
+// askedBy returns the answer to a recall that an address sends to example.com, unless edit changes it.
+func askedBy(t *testing.T, from string, gate rpc.Gate, edit ...func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	process, err := telemetry.Start(t.Context())
 	if err != nil {
@@ -73,6 +84,9 @@ func askedBy(t *testing.T, from string, gate rpc.Gate) *httptest.ResponseRecorde
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/recall", unread{t})
 	r.Header.Set("Content-Type", "application/json")
 	r.RemoteAddr = from
+	for _, change := range edit {
+		change(r)
+	}
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, r)
 	return w

@@ -117,9 +117,15 @@ func (p *page) known(next http.HandlerFunc) http.HandlerFunc {
 	})
 }
 
-// near refuses other machines if the gateway lets everybody in. It does so on loopback only, and this address may be another.
+// near refuses pages of other origins, and other machines if the gateway lets everybody in. It does so on loopback only, and this
+// address may be another.
 func (p *page) near(next http.HandlerFunc) http.HandlerFunc {
+	own := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
+		if rpc.CheckOrigin(own, r) != nil {
+			fail(w, status.Error(codes.PermissionDenied, "pages of other origins may not ask"))
+			return
+		}
 		from, err := netip.ParseAddrPort(r.RemoteAddr)
 		if p.gate == nil && (err != nil || !from.Addr().Unmap().IsLoopback()) {
 			fail(w, status.Error(codes.PermissionDenied, "the gateway has no tokens, so its memories are shown on its own machine only: see --tokens"))

@@ -129,10 +129,13 @@ func newHandler(ctx context.Context, inside *rpc.Local, origins []string) (http.
 			return nil, fmt.Errorf("--http-allow-origin: %w", err)
 		}
 	}
-	own.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusForbidden, errors.New("pages of this origin may not call: see --http-allow-origin"))
-	}))
-	handler := own.Handler(known)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if rpc.CheckOrigin(own, r) != nil {
+			refuse(w, http.StatusForbidden, errors.New("pages of this origin may not call: see --http-allow-origin"))
+			return
+		}
+		known.ServeHTTP(w, r)
+	})
 	if len(origins) == 0 {
 		return hurried(handler), nil
 	}

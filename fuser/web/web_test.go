@@ -219,8 +219,13 @@ func TestJSON(t *testing.T) {
 		"too little time":            {"POST", "/v1/recall", frozen, []string{"Grpc-Timeout: 1n"}, 504, `"code":4`},
 		"DNS rebinding":              {"GET", "/v1/memories?namespace=acme", "", []string{"Host: evil.example"}, 421, "localhost"},
 		"a page of another site":     {"POST", "/v1/recall", frozen, []string{"Origin: https://evil.example"}, 403, "--http-allow-origin"},
+		"its picture":                {"GET", "/v1/memories?namespace=acme/ops", "", []string{"Sec-Fetch-Site: cross-site"}, 403, "--http-allow-origin"},
+		"its reading":                {"GET", "/v1/memories?namespace=acme/ops", "", []string{"Origin: https://evil.example"}, 403, "--http-allow-origin"},
+		"a page of this site":        {"GET", "/v1/memories?namespace=acme/ops", "", []string{"Sec-Fetch-Site: same-origin"}, 200, "frozen"},
+		"a person with a browser":    {"GET", "/v1/memories?namespace=acme/ops", "", []string{"Sec-Fetch-Site: none"}, 200, "frozen"},
 	} {
 		resp, text := g.ask(http.DefaultClient, x.method, "http://"+g.address+x.path, x.body, x.headers...)
+		text = strings.ReplaceAll(text, `", "`, `","`) // spaces vary
 		if resp.StatusCode != x.code || !strings.Contains(text, x.says) || resp.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %d %.300s, want %d %s", name, resp.StatusCode, text, x.code, x.says)
 		}
@@ -302,6 +307,8 @@ func TestOrigins(t *testing.T) {
 	}{
 		"a page that may":               {"POST", frozen, friend, 200, friend},
 		"a page that may not":           {"POST", frozen, "https://evil.example", 403, ""},
+		"reading by a page that may":    {"GET", "", friend, 405, friend},
+		"reading by one that may not":   {"GET", "", "https://evil.example", 403, ""},
 		"asking first":                  {"OPTIONS", "", friend, 204, friend},
 		"asking first from elsewhere":   {"OPTIONS", "", "https://evil.example", 204, ""},
 		"the same host, another scheme": {"POST", frozen, "http://app.example", 403, ""},
