@@ -44,6 +44,7 @@ func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
 		refuse(w, http.StatusMethodNotAllowed, errors.New("gRPC-Web requests must use POST"))
 		return
 	}

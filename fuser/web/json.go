@@ -11,12 +11,14 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
@@ -53,6 +55,10 @@ func (q quiet) NewDecoder(r io.Reader) runtime.Decoder {
 	}
 	return runtime.DecoderFunc(func(v any) error {
 		message, ok := v.(proto.Message)
+		if field := reflect.ValueOf(v).Elem(); !ok && field.Kind() == reflect.Pointer { // the body is this field of the request
+			field.Set(reflect.New(field.Type().Elem()))
+			message, ok = field.Interface().(proto.Message)
+		}
 		if !ok {
 			return q.JSONPb.NewDecoder(r).Decode(v)
 		}
@@ -132,7 +138,7 @@ func object(text []byte) (first []byte, cost int) {
 // JSON answers the paths of proto/http.yaml by calls over a connection. It takes the peer and the token from a request's context,
 // see rpc.From.
 func JSON(ctx context.Context, inside *rpc.Local) (http.Handler, error) {
-	methods, err := methodsOf(openAPI)
+	byRoute, err := methodsOf(openAPI)
 	if err != nil {
 		return nil, err
 	}
@@ -149,11 +155,21 @@ func JSON(ctx context.Context, inside *rpc.Local) (http.Handler, error) {
 		runtime.SetQueryParameterParser(strict{}),
 		runtime.WithMiddlewares(func(next runtime.HandlerFunc) runtime.HandlerFunc {
 			return func(w http.ResponseWriter, r *http.Request, parameters map[string]string) {
+				if known, asked := r.Context().Value(routedKey{}).(*bool); asked {
+					*known = true
+					return
+				}
 				pattern, _ := runtime.HTTPPattern(r.Context())
-				method, ok := methods[route(r.Method, pattern.String())]
+				method, ok := byRoute[route(r.Method, pattern.String())]
 				if !ok {
 					misrouted(r.Context(), nil, nil, w, r, http.StatusNotFound)
 					return
+				}
+				for name, value := range parameters {
+					if !utf8.ValidString(value) {
+						fail(r.Context(), nil, nil, w, r, rpc.Invalid(name, "must be UTF-8"))
+						return
+					}
 				}
 				admit(inside, method, w, r, func(w http.ResponseWriter, r *http.Request) { next(w, r, parameters) })
 			}
@@ -166,6 +182,9 @@ func JSON(ctx context.Context, inside *rpc.Local) (http.Handler, error) {
 }
 
 var variable = regexp.MustCompile(`\{[^}]*\}`)
+
+// methods are HTTP's that a path may have.
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
 
 // route is a path without the names of its variables.
 func route(method, path string) string {
@@ -246,6 +265,10 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		refuse(w, http.StatusUnsupportedMediaType, errors.New("the body must be JSON, with the header Content-Type: application/json"))
 		return
 	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		refuse(w, http.StatusUnsupportedMediaType, errors.New("the body must not be compressed: send it without the header Content-Encoding"))
+		return
+	}
 	most := rpc.MaxBytes(method)
 	expected := most
 	if r.ContentLength >= 0 {
@@ -283,8 +306,16 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		next(answering{w, free}, r)
 		return
 	}
-	if !json.Valid(body) {
-		refuse(w, http.StatusBadRequest, errors.New("the body must be one JSON object and nothing more"))
+	if bytes.HasPrefix(body, []byte("\uFEFF")) {
+		refuse(w, http.StatusBadRequest, errors.New("the body must be JSON without a byte order mark"))
+		return
+	}
+	if err := json.Unmarshal(body, new(json.RawMessage)); err != nil {
+		text := "the body must be one JSON object and nothing more"
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			text = fmt.Sprintf("%s: byte %d: %v", text, syntax.Offset, err)
+		}
+		refuse(w, http.StatusBadRequest, errors.New(text))
 		return
 	}
 	_, spent := object(body)
@@ -311,40 +342,102 @@ func someFound(_ context.Context, _ http.ResponseWriter, resp proto.Message) err
 	return nil
 }
 
-// strict parses URL parameters and refuses those that a method lacks.
+// strict parses URL parameters and refuses those that a method lacks. Its errors begin with the parameter's name.
 type strict struct{ runtime.DefaultQueryParser }
 
 // Parse implements runtime.QueryParameterParser.
 func (s strict) Parse(message proto.Message, values url.Values, taken *utilities.DoubleArray) error {
-	for name := range values {
-		if !hasField(message.ProtoReflect().Descriptor(), name) {
+	for name, given := range values {
+		field := fieldAt(message.ProtoReflect().Descriptor(), name)
+		switch {
+		case field == nil:
 			return fmt.Errorf("%s: no such parameter", name)
+		case slices.ContainsFunc(given, func(value string) bool { return !utf8.ValidString(value) }):
+			return fmt.Errorf("%s: must be UTF-8", name)
+		case s.DefaultQueryParser.Parse(message, url.Values{name: given}, taken) == nil:
+		case len(given) > 1 && !field.IsList():
+			return fmt.Errorf("%s: must be given once", name)
+		default:
+			return fmt.Errorf("%s: must be %s", name, wanted(name, field))
 		}
 	}
-	return s.DefaultQueryParser.Parse(message, values, taken)
+	return nil
 }
 
-// hasField reports whether a message has a field of this path.
-func hasField(message protoreflect.MessageDescriptor, path string) bool {
+// fieldAt returns a message's field of this path, nil if there is none.
+func fieldAt(message protoreflect.MessageDescriptor, path string) protoreflect.FieldDescriptor {
 	name, rest, nested := strings.Cut(path, ".")
 	field := message.Fields().ByName(protoreflect.Name(name))
 	if field == nil {
 		field = message.Fields().ByJSONName(name)
 	}
 	if field == nil || !nested {
-		return field != nil
+		return field
 	}
-	return field.Message() != nil && !field.IsMap() && hasField(field.Message(), rest)
+	if field.Message() == nil || field.IsMap() {
+		return nil
+	}
+	return fieldAt(field.Message(), rest)
 }
 
+// wanted says what a parameter must be.
+func wanted(name string, field protoreflect.FieldDescriptor) string {
+	switch field.Kind() {
+	case protoreflect.BoolKind:
+		return "true or false"
+	case protoreflect.EnumKind:
+		var names []string
+		for i := range field.Enum().Values().Len() {
+			names = append(names, string(field.Enum().Values().Get(i).Name()))
+		}
+		return "one of " + strings.Join(names, ", ")
+	case protoreflect.Int32Kind:
+		return "a whole number of 32 bits"
+	case protoreflect.Int64Kind:
+		return "a whole number of 64 bits"
+	case protoreflect.DoubleKind:
+		return "a number"
+	case protoreflect.MessageKind:
+		switch field.Message().FullName() {
+		case "google.protobuf.Timestamp":
+			return "a time such as 2026-01-02T03:04:05Z"
+		case "google.protobuf.Duration":
+			return "a duration such as 0.3s"
+		}
+		if !field.IsMap() {
+			return fmt.Sprintf("given by its fields, such as %s.%s", name, field.Message().Fields().Get(0).Name())
+		}
+	}
+	return "left out: a parameter cannot give it"
+}
+
+// routedKey is the key of a context by which misrouted asks whether a method is known. Its value is a pointer to the answer.
+type routedKey struct{}
+
 // misrouted answers requests without a method.
-func misrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+func misrouted(ctx context.Context, mux *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	if ctx.Value(routedKey{}) != nil {
+		return
+	}
 	err := errors.New("no such path: /openapi.json lists all paths")
 	if code == http.StatusMethodNotAllowed {
+		var allowed []string
+		for _, method := range methods {
+			known := false
+			other := r.WithContext(context.WithValue(ctx, routedKey{}, &known))
+			other.Method = method
+			if mux.ServeHTTP(w, other); known {
+				allowed = append(allowed, method)
+			}
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		err = fmt.Errorf("method %s is not allowed here: /openapi.json lists the methods", r.Method)
 	}
 	refuse(w, code, err)
 }
+
+// aboutParameter is an error of strict. The generated code keeps only the texts of such errors.
+var aboutParameter = regexp.MustCompile(`^([a-z][A-Za-z0-9_.]*): (.*)$`)
 
 // fail answers with a gRPC status: its code as an HTTP code, and the whole as JSON.
 func fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
@@ -355,6 +448,9 @@ func fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.
 	given := status.Convert(err).Proto()
 	// A parser's error begins with its name, and with white space that varies.
 	given.Message = strings.TrimPrefix(strings.ReplaceAll(given.GetMessage(), "\u00a0", " "), "proto: ")
+	if about := aboutParameter.FindStringSubmatch(given.Message); about != nil && given.GetCode() == int32(codes.InvalidArgument) && len(given.GetDetails()) == 0 {
+		given = status.Convert(rpc.Invalid(about[1], about[2])).Proto()
+	}
 	st := status.Convert(rpc.Ended(ctx, status.ErrorProto(given))).Proto()
 	if codes.Code(st.GetCode()) == codes.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", "Bearer")

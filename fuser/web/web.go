@@ -141,7 +141,7 @@ func newHandler(ctx context.Context, inside *rpc.Local, origins []string) (http.
 	}
 	return hurried(cors.New(cors.Options{
 		AllowedOrigins: origins,
-		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete},
+		AllowedMethods: methods,
 		AllowedHeaders: []string{"*"},
 		ExposedHeaders: []string{"Retry-After", "WWW-Authenticate"},
 		MaxAge:         preflight,

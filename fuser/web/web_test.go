@@ -210,7 +210,19 @@ func TestJSON(t *testing.T) {
 		"an unknown field inside":    {"POST", "/v1/memories", `{"kontent": "x"}`, nil, 400, `unknown field \"kontent\"`},
 		"an unknown parameter":       {"GET", "/v1/memories?namspace=acme", "", nil, 400, "namspace: no such parameter"},
 		"an unknown parameter below": {"GET", "/v1/memories?namespace=acme&filter.tag=x", "", nil, 400, "filter.tag: no such parameter"},
-		"a parameter of no number":   {"GET", "/v1/memories?namespace=acme&page_size=many", "", nil, 400, "page_size"},
+		"a parameter of no number":   {"GET", "/v1/memories?namespace=acme&page_size=many", "", nil, 400, `"field_violations":[{"field":"page_size","description":"must be a whole number of 32 bits"`},
+		"a parameter of no time":     {"GET", "/v1/memories?namespace=acme&filter.created_from=yesterday", "", nil, 400, `"field_violations":[{"field":"filter.created_from","description":"must be a time such as 2026-`},
+		"a parameter of no boolean":  {"GET", "/v1/namespaces/acme?statistics=yes", "", nil, 400, `"message":"statistics: must be true or false"`},
+		"a parameter of no text":     {"GET", "/v1/memories?namespace=acme&filter=x", "", nil, 400, "filter: must be given by its fields, such as filter."},
+		"a parameter given twice":    {"GET", "/v1/namespaces?prefix=a&prefix=b", "", nil, 400, "prefix: must be given once"},
+		"a parameter of no UTF-8":    {"GET", "/v1/namespaces?prefix=%ff", "", nil, 400, `"field_violations":[{"field":"prefix","description":"must be UTF-8"`},
+		"a list of no UTF-8":         {"GET", "/v1/memories?namespace=acme&filter.tags_any=x&filter.tags_any=%ff", "", nil, 400, "filter.tags_any: must be UTF-8"},
+		"a path of no UTF-8":         {"GET", "/v1/namespaces/acme%ff", "", nil, 400, `"field_violations":[{"field":"namespace","description":"must be UTF-8"`},
+		"a body of no UTF-8":         {"POST", "/v1/memories", `{"namespace": "acme", "content": "` + "\xff" + `"}`, nil, 400, "byte 35: must be UTF-8"},
+		"half of a character":        {"POST", "/v1/memories", `{"namespace": "acme", "content": "\ud800"}`, nil, 400, "half of a surrogate pair"},
+		"a tab in a text":            {"POST", "/v1/memories", `{"namespace": "acme", "content": "` + "\t" + `"}`, nil, 400, "byte 35: invalid character"},
+		"a byte order mark":          {"POST", "/v1/memories", "\uFEFF" + memory, nil, 400, "byte order mark"},
+		"a compressed body":          {"POST", "/v1/memories", "\x1f\x8b", []string{"Content-Encoding: gzip"}, 415, "Content-Encoding"},
 		"a field out of bounds":      {"POST", "/v1/recall", `{"namespaces": ["acme"], "query": "x", "limit": 5000}`, nil, 400, `"field_violations":[{"field":"limit"`},
 		"nothing to remember":        {"POST", "/v1/memories", `null`, nil, 400, `"code":3`},
 		"a body that is too long":    {"POST", "/v1/recall", `"` + long + `"`, nil, 413, "524288"},
@@ -229,8 +241,30 @@ func TestJSON(t *testing.T) {
 		if resp.StatusCode != x.code || !strings.Contains(text, x.says) || resp.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %d %.300s, want %d %s", name, resp.StatusCode, text, x.code, x.says)
 		}
-		if kind := resp.Header.Get("Content-Type"); kind != "application/json" && x.code != 421 {
+		if kind := resp.Header.Get("Content-Type"); kind != "application/json" {
 			t.Errorf("%s: answered as %s", name, kind)
+		}
+	}
+}
+
+// A method that a path lacks is answered with those that it has.
+func TestAllow(t *testing.T) {
+	g := startPlain(t)
+	for path, want := range map[string]string{
+		"/v1/recall":                 "POST",
+		"/v1/memories":               "GET, POST",
+		"/v1/memories/a":             "GET, PATCH, DELETE",
+		"/v1/memories/a:supersede":   "GET, POST, PATCH, DELETE", // since an id may be anything
+		"/v1/namespaces/acme/ops":    "GET, DELETE",
+		"/triskele.v1.RecallService": "POST",
+	} {
+		var headers []string
+		if strings.HasPrefix(path, "/triskele") {
+			headers = append(headers, "Content-Type: application/grpc-web")
+		}
+		resp, text := g.ask(http.DefaultClient, "PUT", "http://"+g.address+path, "", headers...)
+		if got := resp.Header.Get("Allow"); resp.StatusCode != 405 || got != want || !strings.Contains(text, `"code":12`) {
+			t.Errorf("%s: %d, Allow %q, %s, want 405, Allow %q and one JSON object", path, resp.StatusCode, got, text, want)
 		}
 	}
 }

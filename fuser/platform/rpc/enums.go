@@ -3,7 +3,11 @@ package rpc
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -11,11 +15,21 @@ import (
 )
 
 // FromJSON reads a message as protojson does. Values of enums may also have their short names, as in command lines: rrf for
-// FUSION_METHOD_RRF. A text without them is read once. The error is protojson's about the text as it was given.
+// FUSION_METHOD_RRF. A text without them is read once. The error is protojson's about the text as it was given, unless a
+// character is broken: encoding/json would replace it, and protojson says that the text ends.
 func FromJSON(options protojson.UnmarshalOptions, text []byte, into proto.Message) error {
 	err := options.Unmarshal(text, into)
 	if err == nil {
 		return nil
+	}
+	if at := halfEscape(text); at >= 0 {
+		return fmt.Errorf("byte %d: %s is half of a surrogate pair, which needs its other half", at+1, text[at:at+escapeSize])
+	}
+	for at := 0; at < len(text); {
+		r, size := utf8.DecodeRune(text[at:])
+		if at += size; r == utf8.RuneError && size == 1 {
+			return fmt.Errorf("byte %d: must be UTF-8", at)
+		}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -28,6 +42,40 @@ func FromJSON(options protojson.UnmarshalOptions, text []byte, into proto.Messag
 		return err
 	}
 	return nil
+}
+
+const escapeSize = len(`\u0000`)
+
+// halfEscape returns where a JSON text has an escape such as \ud800 without the other half of its character, or -1.
+func halfEscape(text []byte) int {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		first, ok := escaped(text[i:])
+		if !ok {
+			i++ // \" and the like
+			continue
+		}
+		if utf16.IsSurrogate(first) {
+			second, _ := escaped(text[i+escapeSize:])
+			if utf16.DecodeRune(first, second) == utf8.RuneError {
+				return i
+			}
+			i += escapeSize
+		}
+		i += escapeSize - 1
+	}
+	return -1
+}
+
+// escaped returns the character of an escape at the beginning of a JSON text, if it begins with one.
+func escaped(text []byte) (rune, bool) {
+	if len(text) < escapeSize || !bytes.HasPrefix(text, []byte(`\u`)) {
+		return 0, false
+	}
+	code, err := strconv.ParseUint(string(text[2:escapeSize]), 16, 16)
+	return rune(code), err == nil
 }
 
 // inFull replaces short names in a message's JSON object, and reports whether there were any.

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -27,6 +28,16 @@ func TestFromJSON(t *testing.T) {
 		}
 		if !proto.Equal(&got, &want) {
 			t.Errorf("%s: got %v, want %v", short, &got, &want)
+		}
+	}
+	for broken, want := range map[string]string{
+		`{"fusion": {"method": "rrf"}, "query": "\ud800"}`:         `byte 41: \ud800 is half of a surrogate pair`,
+		`{"query": "\\\ud83d\ude00\udead x"}`:                      `byte 26: \udead is half`,
+		`{"query": "\ud83d\`:                                       `byte 12: \ud83d is half`,
+		`{"fusion": {"method": "rrf"}, "query": "` + "\xff" + `"}`: "byte 41: must be UTF-8",
+	} {
+		if err := rpc.FromJSON(protojson.UnmarshalOptions{}, []byte(broken), &triskelev1.RecallRequest{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", broken, err, want)
 		}
 	}
 	for _, wrong := range []string{`{"fusion": {"method": "psychic"}}`, `{"sort_by": "rrf"}`, `{"fusion": "rrf"}`, `{"method": "rrf"}`, `[]`, `{`} {

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -42,7 +43,9 @@ func Loopback(next http.Handler) http.Handler {
 			host = name
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "ask for 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusMisdirectedRequest)
+			_, _ = io.WriteString(w, `{"code":3, "message":"ask for 127.0.0.1 or localhost", "details":[]}`)
 			return
 		}
 		next.ServeHTTP(w, r)
