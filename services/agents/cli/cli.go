@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -201,6 +202,11 @@ func Run(ctx context.Context, args []string, env Env) int {
 	}
 	exited := -1 // set when kong has printed the help or the version
 	parse := func(root any, common *shared) (*kong.Context, error) {
+		for _, arg := range args {
+			if !utf8.ValidString(arg) { // kong would replace what is broken
+				return nil, fmt.Errorf("argument %q is not UTF-8", arg)
+			}
+		}
 		parser, err := newParser(root, kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
 			kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env, &common.Source))
 		if err != nil {

@@ -502,7 +502,7 @@ func TestDoctor(t *testing.T) {
 
 func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 	to := "--address=" + serve(t)
-	id := strings.TrimSpace(strings.TrimPrefix(must(t, "", "remember", "red \x1b[31m alert \u202e reversed \x9b2J", "--title=\x1b]0;t\x07itle", to), "remembered "))
+	id := strings.TrimSpace(strings.TrimPrefix(must(t, "", "remember", "red \x1b[31m alert \u202e reversed \u009b2J", "--title=\x1b]0;t\x07itle", to), "remembered "))
 	for _, args := range [][]string{{"recall", "alert", budget}, {"list"}, {"get", id}} {
 		out := must(t, "", append(args, to)...)
 		if strings.ContainsAny(out, "\x1b\x07\u009b\u202e") || !slices.Contains(strings.Fields(out), "alert") {

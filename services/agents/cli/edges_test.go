@@ -31,6 +31,27 @@ func TestWrongUseIsExplained(t *testing.T) {
 	}
 }
 
+// TestTextsAreUTF8: a broken text is neither stored with other characters nor explained by gRPC's words.
+func TestTextsAreUTF8(t *testing.T) {
+	t.Parallel()
+	to := "--address=" + serve(t)
+	if got := run("", "remember", "bad \xff", to); got.code != 2 || !strings.Contains(got.err, `argument "bad \xff" is not UTF-8`) {
+		t.Errorf("an argument: %+v", got)
+	}
+	if got := run("bad \xff", "remember", "-", to); got.code != 1 || !strings.Contains(got.err, "the text on standard input is not UTF-8") {
+		t.Errorf("standard input: %+v", got)
+	}
+	if got := run(strings.Repeat("x", 1<<20-1)+"é", "remember", "-", to); got.code != 1 || !strings.Contains(got.err, "may have at most") {
+		t.Errorf("a text that is too long: %+v", got)
+	}
+	if got := run("", "hook", "bad \xff"); got.code != 0 {
+		t.Errorf("the hook: %+v, want no veto", got)
+	}
+	if got := must(t, "", "list", to); strings.Contains(got, "bad") {
+		t.Errorf("stored: %s", got)
+	}
+}
+
 func TestBeginningsOfIDs(t *testing.T) {
 	t.Parallel()
 	to := "--address=" + serve(t)

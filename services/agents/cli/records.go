@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
@@ -278,7 +280,10 @@ func (e *Env) text(argument string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read standard input: %w", err)
 	}
-	return strings.TrimRight(string(text), "\r\n"), nil
+	if len(text) < maxText && !utf8.Valid(text) { // the end of a longer text may be half a character
+		return "", errors.New("the text on standard input is not UTF-8")
+	}
+	return strings.ToValidUTF8(strings.TrimRight(string(text), "\r\n"), ""), nil
 }
 
 // open opens a file to read, or standard input for "-".
