@@ -7,6 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/auth/authtest"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // What new users do wrong is answered with what to do.
@@ -78,6 +83,36 @@ func sharedBeginning(a, b string) int {
 		n++
 	}
 	return n
+}
+
+// TestTLSFaultsAreExplained: a gateway that answers is there, and what is wrong with its certificate is said.
+func TestTLSFaultsAreExplained(t *testing.T) {
+	t.Parallel()
+	authority, other := authtest.NewAuthority(t), authtest.NewAuthority(t)
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := authority.Issue(t, "gateway.example")
+	files.Reload = time.Minute
+	server, listener, err := auth.Listener{Listen: "127.0.0.1:0", TLS: files}.Open(auth.Access{}, process.Service("fuser"), storetest.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	secure, plain := listener.Addr().String(), serve(t)
+	_, port, _ := net.SplitHostPort(secure)
+	for want, args := range map[string][]string{
+		"no TLS connection to localhost:" + port + ": x509: certificate is valid for gateway.example, not localhost; --address": {"--address=localhost:" + port, "--tls-ca", authority.File},
+		"no TLS connection to " + secure + ": x509: certificate signed by unknown authority":                                    {"--address", secure, "--tls-ca", other.File},
+		"what answers at " + plain + " has no TLS: leave out --tls-ca":                                                          {"--address", plain, "--tls-ca", authority.File},
+		"if it serves TLS, name its authority with --tls-ca":                                                                    {"--address", secure},
+	} {
+		if got := run("", append([]string{"list"}, args...)...); got.code != 1 || !strings.Contains(got.err, want) || strings.Contains(got.err, "start one") {
+			t.Errorf("%q: got %+v, want %q", args, got, want)
+		}
+	}
 }
 
 func TestDeadGatewayIsKnownAtOnce(t *testing.T) {

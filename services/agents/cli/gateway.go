@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -66,7 +68,7 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	}
 	defer flush(ctx, process)
 	if refused(ctx, g.Address) {
-		return g.absent()
+		return g.absent(nil)
 	}
 	tel := process.Service("triskele")
 	c, err := dial(g.Address, g.Bearer, g.TLS, tel, client.WithTimeout(g.Timeout))
@@ -78,7 +80,7 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	err = calls(&session{c, tel.Recorder})
 	switch code := status.Code(err); {
 	case code == codes.Unavailable && c.Conn().GetState() != connectivity.Ready:
-		return g.absent()
+		return g.absent(err)
 	case code == codes.DeadlineExceeded && ctx.Err() == nil && time.Since(began) >= g.Timeout: // else a service says which time is over
 		return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
 	case code == codes.Unauthenticated:
@@ -87,13 +89,21 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	return err
 }
 
-// absent says that no gateway answers, and what to do.
-func (g gatewayFlags) absent() error {
-	hint := ""
-	if g.TLS.CA == "" {
-		hint = "; if it serves TLS, name its authority with --tls-ca"
+// absent says why a call had no connection, and what to do. The error is the call's, nil if nothing listens.
+func (g gatewayFlags) absent(err error) error {
+	_, quoted, _ := strings.Cut(status.Convert(err).Message(), "connection error: desc = ") // as grpc-go reports what a connection ended with
+	quoted, _ = strconv.QuotedPrefix(quoted)
+	reason, _ := strconv.Unquote(quoted)
+	_, handshake, tried := strings.Cut(reason, "authentication handshake failed: ")
+	switch {
+	case tried && strings.HasSuffix(handshake, "does not look like a TLS handshake"):
+		return fmt.Errorf("what answers at %s has no TLS: leave out --tls-ca, which turns it on", g.Address)
+	case tried:
+		return fmt.Errorf("no TLS connection to %s: %s; --address must be in the gateway's certificate, and --tls-ca name its authority", g.Address, handshake)
+	case g.TLS.CA == "" && strings.HasPrefix(reason, "error reading server preface: "):
+		return fmt.Errorf("what answers at %s is no gateway without TLS: if it serves TLS, name its authority with --tls-ca", g.Address)
 	}
-	return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or give its address with --address%s", g.Address, hint)
+	return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or give its address with --address", g.Address)
 }
 
 // refuseTime bounds the question whether anything listens.

@@ -124,7 +124,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 			return fmt.Errorf("page: %w", err)
 		}
 	}
-	if err := env.print(welcome(listener.Addr(), operators.Addr(), t)); err != nil {
+	if err := env.print(c.welcome(listener.Addr(), operators.Addr(), t)); err != nil {
 		return err
 	}
 	served := make(chan error, 1)
@@ -137,10 +137,16 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 }
 
-func welcome(address, operators net.Addr, t target) string {
-	flag := ""
+func (c *upCmd) welcome(address, operators net.Addr, t target) string {
+	flags := ""
 	if address.String() != "127.0.0.1:7400" {
-		flag = " --address " + address.String()
+		flags = " --address " + address.String()
+	}
+	if c.Listener.TLS.Cert != "" {
+		flags += " --tls-ca FILE"
+	}
+	if c.Access.Tokens != "" || c.Access.OIDC.Issuer != "" {
+		flags += " --token-file FILE"
 	}
 	page := ""
 	if operators != nil {
@@ -151,5 +157,5 @@ Memories are kept in %s.
 %sTry, in another terminal:
   triskele remember%s "The staging password is rotated on the first Monday of the month."
   triskele recall%s "when does the staging password change"
-`, telemetry.Version(), address, t, page, flag, flag)
+`, telemetry.Version(), address, t, page, flags, flags)
 }
