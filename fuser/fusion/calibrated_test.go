@@ -204,6 +204,22 @@ func TestSureWordsBeatWeakAgreement(t *testing.T) {
 	}
 }
 
+// TestTwins: a memory that says the same does not make the first one less likely, as a rival does.
+func TestTwins(t *testing.T) {
+	first := func(second float64) float64 { // by the cosine of the second
+		lists := legs([]string{"a", "b", "x"}, []string{"a", "b", "x"}, nil)
+		for l, scores := range [][]float64{{8, 8, 1}, {.6, second, .1}} {
+			for h := range lists[l].Hits {
+				lists[l].Hits[h].Score, lists[l].Hits[h].Matched = scores[h], scores[h]/8
+			}
+		}
+		return fuse(lists, fusion.Options{Method: calibrated, Sort: relevance, Limit: 10})[0].Score
+	}
+	if twin, rival := first(.6), first(.599); twin < rival+.05 {
+		t.Errorf("got %.3f beside a twin, %.3f beside a rival", twin, rival)
+	}
+}
+
 func TestReadModelRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":            "x",

@@ -108,12 +108,13 @@ type shape struct {
 	matched                    float64 // the most of any hit
 }
 
-func shapeOf(hits []Hit) shape {
+// shapeOf returns the shape of a list without twins: they say what better hits say.
+func shapeOf(hits []Hit, twin func(hit int) bool) shape {
 	s := shape{best: math.Inf(-1), second: math.Inf(-1)}
 	n, sum, squares := 0., 0., 0.
 	for i := range hits {
 		score := hits[i].Score
-		if math.IsNaN(score) {
+		if math.IsNaN(score) || score <= s.best && twin(i) {
 			continue
 		}
 		n, sum, squares = n+1, sum+score, squares+score*score
@@ -256,6 +257,7 @@ func (m *merge) describe() {
 		m.features = append(m.features, silence)
 	}
 	m.roles = append(m.roles[:0], make([]role, len(m.lists))...)
+	m.findTwins()
 	var seen []int
 	for l, own := range m.each() {
 		list := &m.lists[l]
@@ -288,6 +290,19 @@ func (m *merge) describe() {
 		}
 		if voters > 0 {
 			x[agreement] *= (DefaultK + 1) / voters
+		}
+	}
+}
+
+// findTwins marks memories with the text of a better one. Cosines are equal to the last bit only if the texts have the same words.
+func (m *merge) findTwins() {
+	m.twins = append(m.twins[:0], make([]bool, len(m.documents))...)
+	for l, own := range m.each() {
+		hits := m.lists[l].Hits
+		for h := 1; h < len(hits) && m.lists[l].roleOf() == dense; h++ {
+			if hits[h].Score == hits[h-1].Score && hits[h].Score != 0 { // 0 is that of texts without known words
+				m.twins[own[h]] = true
+			}
 		}
 	}
 }
@@ -347,7 +362,7 @@ var silence = func() (x [features]float32) {
 // describeList adds what a list says to the features of its namespace's documents. own has the documents of its hits.
 func (m *merge) describeList(l int, own []int32) {
 	list, r := &m.lists[l], m.roles[l]
-	s := shapeOf(list.Hits)
+	s := shapeOf(list.Hits, func(hit int) bool { return m.twins[own[hit]] })
 	m.said = append(m.said[:0], make([]bool, len(m.documents))...)
 	for d := range m.documents {
 		if m.lists[m.documents[d].list].Namespace == list.Namespace {

@@ -167,6 +167,7 @@ type merge struct {
 	features [][features]float32 // by document
 	roles    []role              // by list
 	said     []bool              // scratch, by document
+	twins    []bool              // by document: see findTwins
 	unseen   []float64           // what legs that the model has never seen add, by document
 	sorted   []float64           // scratch
 }
