@@ -107,6 +107,46 @@ func TestImportConversations(t *testing.T) {
 	}
 }
 
+// What cannot be read is named, and the exit code is 3.
+func TestImportNamesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	to := "--address=" + serve(t)
+	const question = `{"type":"user","uuid":"%d","sessionId":"s1","cwd":"/w","message":{"content":"When is the harbour crane serviced?"}}` + "\n"
+	const gpt = `[{"title":"Cranes","conversation_id":"g","current_node":"1","mapping":{}}]`
+	const claude = `[{"uuid":"c","name":"Cranes","chat_messages":[]}]`
+	codex := `{"type":"session_meta","payload":{"id":"s2","cwd":"/w"}}` + "\n"
+	summary := `{"type":"summary","summary":"Cranes","leafUuid":"x"}` + "\n"
+	for i, x := range []struct {
+		from, name, text string
+		code             int
+		want             []string
+	}{
+		{"claude-code", "s1.jsonl", fmt.Sprintf(question+"{damaged\n"+question, 1, 2), 3, []string{"stored 2, unchanged 0, skipped 1", "s1.jsonl, line 2: it is not JSON"}},
+		{"claude-code", "s1.jsonl", fmt.Sprintf(question, 1) + `{"type":"us`, 0, []string{"stored 1"}},
+		{"claude-code", "s1.jsonl", summary, 0, []string{"stored 0"}},
+		{"claude-code", "s1.jsonl", "", 0, []string{"stored 0"}},
+		{"claude-code", "s1.jsonl", "hello\n", 3, []string{"s1.jsonl: this is no transcript"}},
+		{"claude-code", "s1.jsonl", codex, 3, []string{"s1.jsonl: this is a session of another agent", "--from codex"}},
+		{"claude-code", "caf\xe9.jsonl", fmt.Sprintf(question, 1), 0, []string{"stored 1"}},
+		{"claude", "conversations.json", gpt, 3, []string{"conversations.json, conversation 1: it is no conversation of claude.ai", "--from chatgpt"}},
+		{"chatgpt", "conversations.json", claude, 3, []string{"conversations.json, conversation 1: it is no conversation of ChatGPT", "--from claude"}},
+	} {
+		folder := t.TempDir()
+		path := filepath.Join(folder, "caf\xe9", x.name)
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(x.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := run("", "import", folder, "--from="+x.from, fmt.Sprintf("--namespace=n%d", i), "--no-resume", to)
+		if got.code != x.code {
+			t.Errorf("%q: exit code %d, want %d: %s", x.text, got.code, x.code, got.err)
+		}
+		wantContains(t, fmt.Sprintf("%q", x.text), got.out, x.want...)
+	}
+}
+
 func sorted(text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	if len(lines) == 3 && lines[0] > lines[1] {

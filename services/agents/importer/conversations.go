@@ -3,7 +3,9 @@ package importer
 import (
 	"archive/zip"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -19,7 +21,7 @@ import (
 type Conversations struct {
 	format    transcript.Format
 	namespace string
-	root      fs.FS
+	open      func(name string) (io.ReadCloser, error)
 	files     []conversationFile
 	total     int64 // of the files, in bytes
 	close     func() error
@@ -48,17 +50,24 @@ func OpenConversations(format transcript.Format, location, namespace string) (*C
 	}
 	switch {
 	case info.IsDir():
-		c.root = os.DirFS(location)
-		err = c.walk()
+		// os.DirFS does not open a file whose name is not UTF-8.
+		c.open = func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(location, name)) }
+		err = filepath.WalkDir(location+string(filepath.Separator), func(name string, entry fs.DirEntry, err error) error {
+			if name, failed := filepath.Rel(location, name); failed == nil {
+				return c.add(filepath.ToSlash(name), entry, err)
+			}
+			return err
+		})
 	case strings.EqualFold(filepath.Ext(location), ".zip"):
 		archive, failed := zip.OpenReader(location)
 		if failed != nil {
 			return nil, failed
 		}
-		c.root, c.close = archive, archive.Close
-		err = c.walk()
+		c.open, c.close = func(name string) (io.ReadCloser, error) { return archive.Open(name) }, archive.Close
+		err = fs.WalkDir(archive, ".", c.add)
 	default:
-		c.root, c.files = os.DirFS(filepath.Dir(location)), []conversationFile{{filepath.Base(location), info.Size()}}
+		c.open = func(string) (io.ReadCloser, error) { return os.Open(location) }
+		c.files = []conversationFile{{filepath.Base(location), info.Size()}}
 	}
 	if err == nil && len(c.files) == 0 {
 		err = fmt.Errorf("%s has no file called %s", location, strings.Join(names[format], " or "))
@@ -79,24 +88,22 @@ func (c *Conversations) Close() error { return c.close() }
 // Total implements Source, in bytes.
 func (c *Conversations) Total() int64 { return c.total }
 
-// walk adds the files of the format, by path.
-func (c *Conversations) walk() error {
-	return fs.WalkDir(c.root, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		for _, pattern := range names[c.format] {
-			if ok, _ := path.Match(pattern, path.Base(name)); ok {
-				info, err := entry.Info()
-				if err != nil {
-					return err
-				}
-				c.files = append(c.files, conversationFile{name, info.Size()})
-				return nil
+// add adds a file if it is one of the format. It implements fs.WalkDirFunc.
+func (c *Conversations) add(name string, entry fs.DirEntry, err error) error {
+	if err != nil || !entry.Type().IsRegular() {
+		return err
+	}
+	for _, pattern := range names[c.format] {
+		if ok, _ := path.Match(pattern, path.Base(name)); ok {
+			info, err := entry.Info()
+			if err != nil {
+				return err
 			}
+			c.files = append(c.files, conversationFile{name, info.Size()})
+			return nil
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Read implements Source. Turns that capture would leave out are left out.
@@ -113,13 +120,24 @@ func (c *Conversations) Read(_ context.Context, take func(Item) error) error {
 }
 
 func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take func(Item) error) error {
-	in, err := c.root.Open(f.name)
+	if problem, err := c.foreign(f); err != nil {
+		return err
+	} else if problem != "" {
+		return take(skip(f.name, "not readable", problem))
+	}
+	in, err := c.open(f.name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
 	n := 0
 	for turn, err := range transcript.Read(c.format, in) {
+		if damage := (*transcript.Damage)(nil); errors.As(err, &damage) {
+			if err := take(skip(f.name+", "+damage.Place, "not readable", damage.Reason)); err != nil {
+				return err
+			}
+			continue
+		}
 		n++
 		item := Item{Position: fmt.Sprintf("%s:%d", f.name, n), Replaces: true}
 		if err != nil {
@@ -143,4 +161,23 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 		}
 	}
 	return nil
+}
+
+// foreign says why a file is no session of the format, or returns "". Exports have no common form to know them by.
+func (c *Conversations) foreign(f conversationFile) (problem string, err error) {
+	if c.format == transcript.ChatGPT || c.format == transcript.Claude || f.size == 0 {
+		return "", nil
+	}
+	in, err := c.open(f.name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = in.Close() }()
+	switch found, err := transcript.Detect(in); {
+	case err != nil:
+		return err.Error(), nil
+	case found != c.format:
+		return fmt.Sprintf("this is a session of another agent, which is read with --from %s", found), nil
+	}
+	return "", nil
 }

@@ -15,9 +15,9 @@ import (
 // mostConversation bounds what is read of one conversation, in bytes. A small archive can hold a huge one.
 const mostConversation = 64 << 20
 
-// conversations reads an array of conversations one by one, with what reads the turns of one. Values of another type than expected
-// are left out.
-func conversations[C any](in io.Reader, turns func(C) []Turn) iter.Seq2[Turn, error] {
+// conversations reads an array of conversations one by one, with what reads the turns of one. It returns false for what is no
+// conversation, which is a Damage with the reason foreign. Values of another type than expected are left out.
+func conversations[C any](in io.Reader, turns func(C) ([]Turn, bool), foreign string) iter.Seq2[Turn, error] {
 	return func(yield func(Turn, error) bool) {
 		buffered := bufio.NewReader(in)
 		if first, _ := buffered.Peek(len(byteOrderMark)); bytes.Equal(first, byteOrderMark) {
@@ -32,7 +32,8 @@ func conversations[C any](in io.Reader, turns func(C) []Turn) iter.Seq2[Turn, er
 			yield(Turn{}, errors.New("this is no list of conversations"))
 			return
 		}
-		for ; decoder.More(); bounded.N = mostConversation {
+		for n := 1; decoder.More(); n++ {
+			bounded.N = mostConversation
 			var conversation C
 			var odd *json.UnmarshalTypeError // the rest is decoded nevertheless
 			err := decoder.Decode(&conversation)
@@ -45,11 +46,18 @@ func conversations[C any](in io.Reader, turns func(C) []Turn) iter.Seq2[Turn, er
 				yield(Turn{}, err)
 				return
 			}
-			for _, turn := range turns(conversation) {
+			list, ok := turns(conversation)
+			if !ok && !yield(Turn{}, &Damage{fmt.Sprint("conversation ", n), foreign}) {
+				return
+			}
+			for _, turn := range list {
 				if turn.Text = said(turn.Text); turn.Text != "" && !yield(turn, nil) {
 					return
 				}
 			}
+		}
+		if _, err := decoder.Token(); err != nil {
+			yield(Turn{}, errors.New("the list of conversations has no end"))
 		}
 	}
 }
@@ -67,14 +75,14 @@ type claudeConversation struct {
 	} `json:"chat_messages"`
 }
 
-func claudeWeb(c claudeConversation) (turns []Turn) {
+func claudeWeb(c claudeConversation) (turns []Turn, ok bool) {
 	for _, m := range c.Messages {
 		if role := map[string]string{"human": User, "assistant": Agent}[m.Sender]; role != "" {
 			text := cmp.Or(string(m.Content), m.Text)
 			turns = append(turns, Turn{ID: m.UUID, Thread: c.UUID, Title: c.Name, Role: role, Text: text, At: m.CreatedAt.Time})
 		}
 	}
-	return turns
+	return turns, c.Messages != nil
 }
 
 // gptConversation is a conversation of an export of ChatGPT: a tree of messages, whose last one is current.
@@ -101,7 +109,7 @@ type gptConversation struct {
 	}
 }
 
-func chatGPT(c gptConversation) (turns []Turn) {
+func chatGPT(c gptConversation) (turns []Turn, ok bool) {
 	thread := cmp.Or(c.ConversationID, c.ID)
 	seen := map[string]bool{}
 	for at := c.Current; at != "" && !seen[at]; at = c.Mapping[at].Parent {
@@ -115,5 +123,5 @@ func chatGPT(c gptConversation) (turns []Turn) {
 		}
 	}
 	slices.Reverse(turns)
-	return turns
+	return turns, c.Mapping != nil
 }

@@ -6,7 +6,7 @@
 //  3. said removes what a program put into a message: reminders, and memories that this project's hook added.
 //  4. final keeps of several messages of the agent in a row the last one. Those before it tell what the agent is about to do.
 //
-// Records that are not understood are skipped: the formats have no specification, and change.
+// Records that are not understood are skipped: the formats have no specification, and change. Records that cannot be read are a Damage.
 package transcript
 
 import (
@@ -19,6 +19,7 @@ import (
 	"iter"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,14 +64,23 @@ const (
 
 var errFormat = errors.New("this is no transcript of Claude Code, Codex or Gemini CLI")
 
+// Damage says that a part of a file cannot be read. It is no error of the parts behind it.
+type Damage struct {
+	Place  string // a line or a conversation
+	Reason string
+}
+
+func (d *Damage) Error() string { return d.Place + ": " + d.Reason }
+
 // Detect returns the format of an agent's transcript.
 func Detect(file io.Reader) (Format, error) {
 	in := bufio.NewReader(file)
-	for range 1000 { // a session that goes on begins with summaries of others
+	for n := range 1000 { // a session that goes on begins with summaries of others
 		line, _, err := record(in)
 		var first struct {
 			Type        string
 			SessionID   string          `json:"sessionId"`
+			LeafUUID    string          `json:"leafUuid"`
 			ProjectHash string          `json:"projectHash"`
 			Payload     json.RawMessage `json:"payload"`
 		}
@@ -79,13 +89,14 @@ func Detect(file io.Reader) (Format, error) {
 			return Gemini, nil
 		case unmarshal == nil && first.Payload != nil:
 			return Codex, nil
-		case unmarshal == nil && first.SessionID != "" && first.Type != "":
+		case unmarshal == nil && first.Type != "" && (first.SessionID != "" || first.LeafUUID != "" || first.Type == "file-history-snapshot"):
 			return ClaudeCode, nil
-		case bytes.Contains(line, []byte("{")) && unmarshal != nil: // one object over many lines
+		case n == 0 && bytes.Contains(line, []byte("{")) && unmarshal != nil: // one object over many lines, or damage
 			rest, _ := io.ReadAll(io.LimitReader(in, mostDelta))
-			if json.Unmarshal(append(line, rest...), &first) == nil && first.ProjectHash != "" {
+			if json.Unmarshal(slices.Concat(line, rest), &first) == nil && first.ProjectHash != "" {
 				return Gemini, nil
 			}
+			in = bufio.NewReader(bytes.NewReader(rest))
 		}
 		if err != nil {
 			break
@@ -160,6 +171,9 @@ func isObject(head []byte) bool {
 
 func collect(turns iter.Seq2[Turn, error]) (out []Turn, err error) {
 	for turn, err := range turns {
+		if damage := (*Damage)(nil); errors.As(err, &damage) {
+			continue
+		}
 		if err != nil {
 			return out, err
 		}
@@ -168,13 +182,14 @@ func collect(turns iter.Seq2[Turn, error]) (out []Turn, err error) {
 	return out, nil
 }
 
-// Read reads a whole file. An error ends it.
+// Read reads a whole file. An error ends it if it is no Damage. The last line of a session may be incomplete, because the agent is
+// writing it.
 func Read(format Format, in io.Reader) iter.Seq2[Turn, error] {
 	switch format {
 	case ChatGPT:
-		return final(conversations(in, chatGPT))
+		return final(conversations(in, chatGPT, "it is no conversation of ChatGPT; exports of claude.ai are read with --from claude"))
 	case Claude:
-		return final(conversations(in, claudeWeb))
+		return final(conversations(in, claudeWeb, "it is no conversation of claude.ai; exports of ChatGPT are read with --from chatgpt"))
 	case Gemini:
 		buffered := bufio.NewReader(in)
 		head, _, _ := record(buffered)
@@ -209,8 +224,19 @@ func (r *reader) lines(in io.Reader, at int64) iter.Seq2[Turn, error] {
 	return func(yield func(Turn, error) bool) {
 		buffered := bufio.NewReaderSize(in, 1<<16)
 		seen, last := map[string]bool{}, ""
-		for {
+		for n := 1; ; n++ {
 			line, length, err := record(buffered)
+			place := fmt.Sprint("line ", n)
+			switch {
+			case length > mostRecord:
+				if !yield(Turn{}, &Damage{place, fmt.Sprintf("it has more than %d bytes", mostRecord)}) {
+					return
+				}
+			case err == nil && len(bytes.TrimSpace(line)) > 0 && !json.Valid(line):
+				if !yield(Turn{}, &Damage{place, "it is not JSON"}) {
+					return
+				}
+			}
 			turn, ok := r.message(line, at)
 			again := seen[turn.ID] && (turn.ID != last || turn.Role != Agent) // an answer is written as it grows
 			if turn.Text = said(turn.Text); ok && turn.Text != "" && !again {
@@ -245,8 +271,10 @@ func final(turns iter.Seq2[Turn, error]) iter.Seq2[Turn, error] {
 		var last *Turn // of the agent
 		for turn, err := range turns {
 			if err != nil {
-				yield(turn, err)
-				return
+				if !yield(turn, err) {
+					return
+				}
+				continue
 			}
 			if last != nil && (turn.Role != Agent || turn.Thread != last.Thread) && !yield(*last, nil) {
 				return

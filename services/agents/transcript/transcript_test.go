@@ -80,7 +80,10 @@ func TestFormats(t *testing.T) {
 		var got []string
 		for turn, err := range transcript.Read(format, strings.NewReader(text)) {
 			if err != nil {
-				t.Fatalf("%s: %v", format, err)
+				if format != transcript.ClaudeCode || err.Error() != "line 11: it is not JSON" {
+					t.Fatalf("%s: %v", format, err)
+				}
+				continue
 			}
 			got = append(got, show(turn))
 		}
@@ -141,9 +144,11 @@ func TestOddExports(t *testing.T) {
 		text, want string
 		failure    string
 	}{
-		{transcript.Claude, "[" + claude("a", `"x"`) + "," + claude("b", `{"x":1}`) + ",5," + claude("c", "null") + "]", "abc", ""},
+		{transcript.Claude, "[" + claude("a", `"x"`) + "," + claude("b", `{"x":1}`) + ",5," + claude("c", "null") + "]", "abc", "conversation 3: it is no conversation of claude.ai; exports of ChatGPT are read with --from chatgpt"},
 		{transcript.ChatGPT, "[" + gpt("a", "false") + "," + gpt("b", `"true"`) + "," + gpt("c", `{}`) + "," + gpt("d", `null`) + "]", "acd", ""},
 		{transcript.ChatGPT, "\ufeff[" + gpt("a", "false") + "]", "a", ""},
+		{transcript.ChatGPT, "[" + claude("a", `"x"`) + "]", "", "conversation 1: it is no conversation of ChatGPT; exports of claude.ai are read with --from claude"},
+		{transcript.Claude, "[" + claude("a", `"x"`), "a", "the list of conversations has no end"},
 		{transcript.ChatGPT, `{"conversations":[]}`, "", "this is no list of conversations"},
 		{transcript.ChatGPT, "[" + gpt("a", "false") + "," + gpt("b", "false")[:40], "a", "unexpected EOF"},
 		{transcript.Claude, "[" + claude("a", `"x"`) + "," + claude("b", `"`+strings.Repeat("a", 65<<20)+`"`) + "]", "a", "a conversation has more than 67108864 bytes"},
@@ -160,6 +165,30 @@ func TestOddExports(t *testing.T) {
 		if failure != x.failure {
 			t.Errorf("%s %.60s: got error %q, want %q", x.format, x.text, failure, x.failure)
 		}
+	}
+}
+
+// Lines that cannot be read are named, and those around them are read. The last line is no damage while an agent writes it.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	text := texts[transcript.Codex].text
+	first, rest, _ := strings.Cut(text, "\n")
+	long := `{"type":"x","payload":"` + strings.Repeat("a", 5<<20) + `"}`
+	text = "{damaged\n" + first + "\n\n" + rest + long + "\n" + `{"type":"response_it`
+	var got []string
+	for turn, err := range transcript.Read(transcript.Codex, strings.NewReader(text)) {
+		if err != nil {
+			got = append(got, err.Error())
+		} else {
+			got = append(got, turn.Text)
+		}
+	}
+	want := []string{"line 1: it is not JSON", "When is the crane serviced?", "line 11: it has more than 4194304 bytes", "In spring."}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if format, err := transcript.Detect(strings.NewReader(text)); format != transcript.Codex || err != nil {
+		t.Errorf("got the format %q, %v", format, err)
 	}
 }
 
