@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -49,11 +50,17 @@ type mcpCmd struct {
 	Store storeFlags `embed:""`
 }
 
+// httpFlags are the flags that say something only with --listen.
+var httpFlags = []string{"allow-host", "allow-remote", "tokens", "oidc-issuer", "oidc-audience", "rate-limit", "write-quota", "audit"}
+
 // Validate implements kong's interface.
-func (c *mcpCmd) Validate() error {
+func (c *mcpCmd) Validate(line *kong.Context) error {
+	for _, given := range line.Path { // variables and the configuration file may be meant for a gateway
+		if c.Listen == "" && given.Flag != nil && !given.Resolved && slices.Contains(httpFlags, given.Flag.Name) {
+			return fmt.Errorf("--%s needs --listen", given.Flag.Name)
+		}
+	}
 	switch {
-	case c.Listen == "" && len(c.AllowHost) > 0:
-		return errors.New("--allow-host needs --listen")
 	case c.MaxTokens < 1:
 		return errors.New("--max-tokens must be 1 or more")
 	case c.Budget <= 0 || c.Timeout <= 0:
@@ -97,7 +104,12 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		return c.serve(ctx, env, listener, server, log)
 	}
 	lines := mcpserver.NewLines(env.In, env.Out, c.Timeout)
-	err = server.Run(ctx, &mcp.IOTransport{Reader: lines, Writer: lines})
+	running, err := server.Connect(ctx, &mcp.IOTransport{Reader: lines, Writer: lines}, nil)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = running.Close() })()
+	err = running.Wait()
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil // both end a session
 	}

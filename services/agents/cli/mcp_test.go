@@ -191,8 +191,8 @@ func TestMCPIsInterrupted(t *testing.T) {
 	p.say(handshakes["2025-06-18"])
 	p.hear()
 	p.stop()
-	if code := <-p.code; code != 0 {
-		t.Errorf("exit code %d, errors %q", code, p.errs)
+	if code := <-p.code; code != 0 || p.errs.String() != "" {
+		t.Errorf("exit code %d, errors %q; want 0 and none", code, p.errs)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestMCPKeepsWebPagesOut(t *testing.T) {
 func TestMCPFlags(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"a host without --listen": {"--allow-host=x"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"}, "no namespace": {"-n", "BAD NS"},
+		"a host without --listen": {"--allow-host=x"}, "tokens without --listen": {"--tokens=x"}, "a log without --listen": {"--audit=-"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"}, "no namespace": {"-n", "BAD NS"},
 	} {
 		if got := run("", append([]string{"mcp"}, args...)...); got.code != 2 {
 			t.Errorf("%s: %+v", name, got)

@@ -71,10 +71,12 @@ func New(conn grpc.ClientConnInterface, config Config, tel *telemetry.Service, l
 	return out, nil
 }
 
-// Errors of the tools' own have at most ownBytes. Longer ones are the library's, which quotes all of an argument: they are cut.
+// Errors of the tools' own have at most ownBytes. Longer ones are the library's. They say which argument is wrong, quote all of it, and
+// say why: the middle is left out.
 const (
-	ownBytes    = 250
-	quotedBytes = 200
+	ownBytes   = 250
+	startBytes = 120
+	endBytes   = 80
 )
 
 // quotingLittle shortens errors, which take room in an agent's context.
@@ -102,7 +104,7 @@ func shortened(text string) string {
 	if len(text) <= ownBytes {
 		return text
 	}
-	return rpc.Cut(text, quotedBytes)
+	return rpc.Cut(text, startBytes) + strings.ToValidUTF8(text[len(text)-endBytes:], "")
 }
 
 const (
@@ -132,6 +134,9 @@ func (s *server) whatDoWeKnow(ctx context.Context, req *mcp.GetPromptRequest) (*
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	topic := req.Params.Arguments["topic"]
+	if strings.TrimSpace(topic) == "" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "topic is required: the topic or question"}
+	}
 	text, _, err := s.recall(ctx, recallInput{Query: topic})
 	if err != nil {
 		return nil, advice(err)

@@ -3,6 +3,7 @@ package mcpserver_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
@@ -355,6 +357,21 @@ func TestResourceAndPrompt(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "prompt", prompt.Messages[0].Content.(*mcp.TextContent).Text, "> The crane is serviced in spring.\n", "the crane")
+	for _, arguments := range []map[string]string{nil, {"topic": " "}} {
+		_, err := a.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "what_do_we_know", Arguments: arguments})
+		if wire := (*jsonrpc.Error)(nil); !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInvalidParams || !strings.Contains(wire.Message, "topic is required") {
+			t.Errorf("a prompt with %v: error %v, want -32602 about the topic", arguments, err)
+		}
+	}
+}
+
+// An error about a text that is too long says the limit.
+func TestErrorsSayTheLimit(t *testing.T) {
+	a := connect(t, usual)
+	text, _, failed := a.call("remember", args{"content": strings.Repeat("é", 70_000)})
+	if !failed || !strings.Contains(text, "/properties/content") || !strings.HasSuffix(text, "contains 70000 Unicode code points, more than 65536") {
+		t.Errorf("got %q, want the argument and its limit", text)
+	}
 }
 
 // TestErrorsQuoteLittle: an error takes little of an agent's context, however much was sent.
