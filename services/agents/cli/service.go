@@ -82,8 +82,12 @@ func (*serviceUninstallCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	if err := service.Uninstall(ctx); err != nil {
+	was, err := service.Uninstall(ctx)
+	switch {
+	case err != nil:
 		return err
+	case !was:
+		return env.print("No service is installed.\n")
 	}
 	return env.print("The service is removed.\n")
 }

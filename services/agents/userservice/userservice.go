@@ -80,21 +80,31 @@ func (s Service) Text() string {
 	return b.String()
 }
 
-// Install writes the service's file and starts the service, now and at each login. A service that is installed is restarted.
+// Install writes the service's file and starts the service, now and at each login. A service that is installed is restarted. If a new
+// service cannot be started, nothing of it stays.
 func (s Service) Install(ctx context.Context) error {
 	path, err := s.Path()
 	if err != nil {
 		return err
 	}
+	_, before := os.Stat(path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	if err := os.WriteFile(path, []byte(s.Text()), 0o600); err != nil {
 		return err
 	}
+	if err = s.start(ctx, path); err != nil && before != nil {
+		_ = s.stop(ctx)
+		_ = os.Remove(path)
+	}
+	return err
+}
+
+func (s Service) start(ctx context.Context, path string) error {
 	if s.GOOS == "darwin" {
-		_, _ = run(ctx, "launchctl", "bootout", s.domain()+"/"+label) // fails if it does not run
-		_, err = run(ctx, "launchctl", "bootstrap", s.domain(), path)
+		_ = s.stop(ctx) // fails if it does not run
+		_, err := run(ctx, "launchctl", "bootstrap", s.domain(), path)
 		return err
 	}
 	for _, args := range [][]string{{"daemon-reload"}, {"enable", unit}, {"restart", unit}} {
@@ -103,6 +113,15 @@ func (s Service) Install(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (s Service) stop(ctx context.Context) (err error) {
+	if s.GOOS == "darwin" {
+		_, err = run(ctx, "launchctl", "bootout", s.domain()+"/"+label)
+	} else {
+		_, err = run(ctx, "systemctl", "--user", "disable", "--now", unit)
+	}
+	return err
 }
 
 // Status says whether the service is installed, and whether it runs.
@@ -122,25 +141,23 @@ func (s Service) Status(ctx context.Context) (installed, running bool, err error
 	return true, strings.TrimSpace(out) == "active", nil
 }
 
-// Uninstall stops the service and removes its file. It is no error if there is none.
-func (s Service) Uninstall(ctx context.Context) error {
+// Uninstall stops the service and removes its file. It reports whether there was one. A service that cannot be stopped keeps its file.
+func (s Service) Uninstall(ctx context.Context) (bool, error) {
 	path, err := s.Path()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
-	if s.GOOS == "darwin" {
-		_, _ = run(ctx, "launchctl", "bootout", s.domain()+"/"+label) // fails if it does not run
-		return os.Remove(path)
+	if err := s.stop(ctx); err != nil && s.GOOS != "darwin" { // launchd fails if it does not run
+		return true, fmt.Errorf("%w; %s was left as it is", err, path)
 	}
-	_, err = run(ctx, "systemctl", "--user", "disable", "--now", unit)
-	if err := errors.Join(err, os.Remove(path)); err != nil {
-		return err
+	if err := os.Remove(path); err != nil || s.GOOS == "darwin" {
+		return true, err
 	}
 	_, err = run(ctx, "systemctl", "--user", "daemon-reload")
-	return err
+	return true, err
 }
 
 func (s Service) domain() string { return "gui/" + strconv.Itoa(os.Getuid()) }

@@ -66,8 +66,8 @@ func TestSystemd(t *testing.T) {
 		t.Errorf("installed: %t, %t, %v", installed, running, err)
 	}
 	calls()
-	if err := s.Uninstall(t.Context()); err != nil {
-		t.Fatal(err)
+	if was, err := s.Uninstall(t.Context()); !was || err != nil {
+		t.Fatal(was, err)
 	}
 	want = "systemctl --user disable --now triskele\nsystemctl --user daemon-reload\n"
 	if got := calls(); got != want {
@@ -76,8 +76,8 @@ func TestSystemd(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Errorf("%s is still there", path)
 	}
-	if err := s.Uninstall(t.Context()); err != nil {
-		t.Errorf("again: %v", err)
+	if was, err := s.Uninstall(t.Context()); was || err != nil {
+		t.Errorf("again: %t, %v", was, err)
 	}
 }
 
@@ -114,16 +114,34 @@ func TestLaunchd(t *testing.T) {
 	if installed, running, err := s.Status(t.Context()); !installed || !running || err != nil {
 		t.Errorf("installed: %t, %t, %v", installed, running, err)
 	}
-	if err := s.Uninstall(t.Context()); err != nil {
-		t.Fatal(err)
+	if was, err := s.Uninstall(t.Context()); !was || err != nil {
+		t.Fatal(was, err)
 	}
 }
 
 func TestFailures(t *testing.T) {
-	system(t, map[string]string{"systemctl": "echo 'Failed to connect to bus' >&2; exit 1"})
-	err := service(t, "linux").Install(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "systemctl --user daemon-reload: Failed to connect to bus") {
-		t.Errorf("got %v", err)
+	s := service(t, "linux")
+	path, err := s.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed := func() bool { _, err := os.Stat(path); return err == nil }
+	const noBus = "echo 'Failed to connect to bus' >&2; exit 1"
+	system(t, map[string]string{"systemctl": noBus})
+	err = s.Install(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "systemctl --user daemon-reload: Failed to connect to bus") || installed() {
+		t.Errorf("got %v and a file: %t; want no bus and no file", err, installed())
+	}
+	system(t, map[string]string{"systemctl": "echo active"})
+	if err := s.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	system(t, map[string]string{"systemctl": noBus})
+	if err := s.Install(t.Context()); err == nil || !installed() {
+		t.Errorf("got %v and a file: %t; want no bus, and the service of before", err, installed())
+	}
+	if was, err := s.Uninstall(t.Context()); err == nil || !was || !installed() {
+		t.Errorf("uninstall: got %t, %v and a file: %t; want a service that stays, and why", was, err, installed())
 	}
 	if err := service(t, "plan9").Install(t.Context()); err != userservice.ErrPlatform {
 		t.Errorf("got %v", err)
