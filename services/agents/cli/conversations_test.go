@@ -319,6 +319,18 @@ func TestSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	next("a note that is gone", "stored 0, unchanged 1, forgotten 1\n")
+	note("bad.md", "bad \xff")
+	next("a note that cannot be read", "stored 0, unchanged 1, skipped 1\n")
+	next("why", "skipped: not UTF-8, once\n")
+	if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, "  bad.md") {
+		t.Fatalf("the place: got %q, %v", line, err)
+	}
+	for _, name := range []string{"bad.md", "crane.md"} {
+		if err := os.Remove(filepath.Join(vault, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next("no note", "stored 0, unchanged 0, skipped 1\n")
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("got exit code %d, want 0", code)

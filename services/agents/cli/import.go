@@ -231,12 +231,14 @@ func (c *syncCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	first := true
+	var known []importer.Problem // what the last report skipped
 	folder := watch.Folder{Root: root, IsNote: importer.IsNote, Changed: func() error {
 		err := source.run(ctx, env, func(report *importer.Report) error {
-			if changed := report.Stored + report.Updated + report.Forgotten; changed == 0 && !first {
+			skipped := slices.DeleteFunc(slices.Clone(report.Problems), func(p importer.Problem) bool { return !p.Skipped })
+			if changed := report.Stored + report.Updated + report.Forgotten; changed == 0 && !first && slices.Equal(skipped, known) {
 				return nil
 			}
-			first = false
+			first, known = false, skipped
 			return source.show(env, report)
 		})
 		if skipped := (*skippedError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &skipped) {
