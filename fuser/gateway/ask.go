@@ -120,7 +120,14 @@ func (g *Gateway) failure(ctx context.Context, name string, err error, budget ti
 
 // noAnswer is the reason of a timeout.
 func noAnswer(within time.Duration) string {
-	return fmt.Sprintf("no answer within %v", within.Round(100*time.Microsecond))
+	unit := 100 * time.Microsecond
+	if within < 10*unit {
+		unit = time.Microsecond
+	}
+	if within = within.Round(unit); within <= 0 {
+		return "no time was left"
+	}
+	return fmt.Sprintf("no answer within %v", within)
 }
 
 // seenIDs are the working memory of readHits.

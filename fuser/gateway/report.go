@@ -118,13 +118,12 @@ func legStates(reports []*triskelev1.LegReport) string {
 // degradation is a sentence for models about the parts that are missing, "" if there are none.
 func degradation(outcomes []outcome, more []string) string {
 	var parts []string
+	if old := remembered(outcomes); old != "" {
+		parts = append(parts, old)
+	}
 	for _, o := range outcomes {
 		if o.answer.stale {
 			parts = append(parts, staleness(o))
-		}
-		if o.answer.away {
-			parts = append(parts, fmt.Sprintf("the %s leg searched what it had in memory %v ago (its database does not answer)",
-				o.name, o.answer.age.AsDuration().Round(100*time.Millisecond)))
 		}
 		if !o.lost() {
 			continue
@@ -138,6 +137,33 @@ func degradation(outcomes []outcome, more []string) string {
 		return ""
 	}
 	return "This recall is incomplete: " + strings.Join(parts, "; ") + "."
+}
+
+// remembered says which legs searched what they had in memory, since their databases do not answer. It returns "" if none did.
+func remembered(outcomes []outcome) string {
+	var legs []string
+	var oldest time.Duration
+	searches := 0
+	for _, o := range outcomes {
+		if !o.answer.away {
+			continue
+		}
+		searches++
+		oldest = max(oldest, o.answer.age.AsDuration().Round(100*time.Millisecond))
+		if !slices.Contains(legs, o.name) {
+			legs = append(legs, o.name)
+		}
+	}
+	switch last := len(legs) - 1; {
+	case searches == 0:
+		return ""
+	case searches == 1:
+		return fmt.Sprintf("the %s leg searched what it had in memory %v ago (its database does not answer)", legs[0], oldest)
+	case last == 0:
+		return fmt.Sprintf("the %s leg searched what it had in memory up to %v ago (its database does not answer)", legs[0], oldest)
+	default:
+		return fmt.Sprintf("the %s and %s legs searched what they had in memory up to %v ago (their databases do not answer)", strings.Join(legs[:last], ", "), legs[last], oldest)
+	}
 }
 
 // staleness says that a leg's index lacked the write that the request asked for.
