@@ -36,10 +36,12 @@ const (
 	callTime = 2 * time.Minute
 	maxHung  = 2
 	// An idle worker sleeps for busyPoll first, since writes come in bursts, then longer, up to idlePoll. It sleeps
-	// for pausedPoll after ErrPaused, and for up to maxPause while all its tasks fail.
+	// for pausedPoll after ErrPaused, for up to awayPoll while the database fails, and for up to maxPause while all its
+	// tasks fail.
 	busyPoll   = 5 * time.Millisecond
 	idlePoll   = 100 * time.Millisecond
 	pausedPoll = time.Second
+	awayPoll   = time.Second
 	maxPause   = 30 * time.Second
 	// handBack is the timeout for releasing leases, which delays a shutdown.
 	handBack = 2 * time.Second
@@ -89,14 +91,23 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 	defer stop()
 	pause := idlePoll // before the next claim
+	away := false     // whether the database failed the last time
 	for ctx.Err() == nil {
 		came, err := w.step(ctx)
-		if err != nil && ctx.Err() == nil {
-			w.Log.ErrorContext(ctx, "index worker", "index", w.Index, "error", err.Error())
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !away:
+			w.Log.ErrorContext(ctx, "the queue of an index fails; its worker tries again until it works", "index", w.Index, "error", err.Error())
+		case err == nil && away:
+			w.Log.InfoContext(ctx, "the queue of an index works again", "index", w.Index)
 		}
+		away = err != nil
 		wake := w.Wake
 		switch {
-		case came == indexed && err == nil:
+		case away:
+			pause, wake = min(2*max(pause, idlePoll), awayPoll), nil
+		case came == indexed:
 			pause = 0
 			continue
 		case came == stuck: // new tasks would fail too

@@ -335,9 +335,11 @@ func TestWorkerGuardsWhatItGivesOut(t *testing.T) {
 
 // list is a list of tasks in memory, on whatever clock the test runs.
 type list struct {
-	mu    sync.Mutex
-	due   map[uuid.UUID]time.Time
-	tries map[uuid.UUID]int
+	mu     sync.Mutex
+	away   error // that Claim returns, if not nil
+	claims int
+	due    map[uuid.UUID]time.Time
+	tries  map[uuid.UUID]int
 }
 
 var _ queue.Work = (*list)(nil)
@@ -345,6 +347,9 @@ var _ queue.Work = (*list)(nil)
 func (l *list) Claim(_ context.Context, _ string, n int, lease time.Duration) (tasks []queue.Task, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.claims++; l.away != nil {
+		return nil, l.away
+	}
 	for id, due := range l.due {
 		if len(tasks) < n && !due.After(time.Now()) {
 			l.due[id] = time.Now().Add(lease)
@@ -547,6 +552,34 @@ func TestBacklogDrainsSoonAfterAnOutage(t *testing.T) {
 		stop()
 		if len(tasks.due) != 0 {
 			t.Errorf("%d memories are left a minute after the outage", len(tasks.due))
+		}
+	})
+}
+
+// TestAwayDatabaseIsAskedSeldom: a worker asks a database that is away about once a second, and says once that it is away and that it
+// is back.
+func TestAwayDatabaseIsAskedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tasks := &list{due: map[uuid.UUID]time.Time{uuid.New(): time.Now()}, tries: map[uuid.UUID]int{}, away: errors.New("connection refused")}
+		var log syncBuffer
+		wake := make(chan struct{}, 1)
+		stop := start(t, &queue.Worker{Index: index, Store: tasks, Batch: 64, Wake: wake, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Indexer: indexer(func(context.Context, []record.Record) error { return nil })})
+		time.Sleep(time.Minute)
+		wake <- struct{}{} // does not hurry it
+		tasks.mu.Lock()
+		if tasks.claims < 60 || tasks.claims > 65 {
+			t.Errorf("got %d claims in a minute, want about 60", tasks.claims)
+		}
+		tasks.away = nil
+		tasks.mu.Unlock()
+		time.Sleep(time.Second)
+		stop()
+		if len(tasks.due) != 0 {
+			t.Error("the task was not done within a second")
+		}
+		if text := log.String(); strings.Count(text, "level=ERROR") != 1 || strings.Count(text, "works again") != 1 || strings.Count(text, "\n") != 2 {
+			t.Errorf("the log has %s", text)
 		}
 	})
 }
