@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -145,6 +146,9 @@ func (f file) entry(p Program) any {
 // remove takes the server and the hooks out of a text. It puts the server back that kept, the text from before, has; kept may be nil.
 func (f file) remove(text, kept []byte, started string) ([]byte, error) {
 	if f.toml {
+		if bytes.Equal(text, kept) {
+			return text, nil
+		}
 		after, _, err := removeTable(text)
 		if _, own, keptErr := removeTable(kept); err == nil && keptErr == nil {
 			after = append(after, own...)

@@ -87,6 +87,9 @@ func (c Client) PlanUndo(home Home) ([]Change, error) {
 		if w.Sum == sum(text) && w.Existed == (kept != nil) {
 			return kept, nil
 		}
+		if line, _ := f.server(text); line != nil && w.Sum == "" && (len(line) < 2 || line[1] != "mcp") {
+			kept = text // connect has written nothing, and this server is none of Triskele's
+		}
 		after, err := f.remove(text, kept, started)
 		if err == nil && !bytes.Equal(after, text) && nothing(after) && kept == nil {
 			return nil, nil // the file was Triskele's alone
