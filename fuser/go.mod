@@ -11,7 +11,6 @@ require (
 	github.com/go-jose/go-jose/v4 v4.1.4
 	github.com/gofrs/flock v0.13.1
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.31.0
-	github.com/maypok86/otter/v2 v2.4.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/rs/cors v1.11.1
 	github.com/sony/gobreaker/v2 v2.4.0

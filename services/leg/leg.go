@@ -365,6 +365,8 @@ func (s *Server) failure(ctx context.Context, err error) (state triskelev1.LegSt
 func (s *Server) public(ctx context.Context, err error) error {
 	var unable *UnableError
 	switch {
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
 	case errors.As(err, &unable): // such as an embedding server's, whose connection may have failed, too
 	case postgres.IsNodeAway(err):
 		err = &UnableError{Reason: "the node of the database that has this namespace cannot be reached", Cause: err}

@@ -608,33 +608,33 @@ func (s *Server) storeBatch(ctx context.Context, store func(context.Context) ([]
 
 // checkSuccession refuses a batch whose memories supersede each other in a circle: none of them would ever be found.
 func checkSuccession(records []record.Record) error {
-	at, newer := map[uuid.UUID]int{}, map[uuid.UUID][]uuid.UUID{}
+	at, newer := map[record.Key]int{}, map[record.Key][]record.Key{}
 	for i, r := range records {
-		at[r.ID] = i
+		at[r.Key()] = i
 		if r.SupersededBy != uuid.Nil {
-			newer[r.ID] = append(newer[r.ID], r.SupersededBy)
+			newer[r.Key()] = append(newer[r.Key()], record.Key{Namespace: r.Namespace, ID: r.SupersededBy})
 		}
-		if r.Supersedes != uuid.Nil {
-			newer[r.Supersedes] = append(newer[r.Supersedes], r.ID)
+		if old := (record.Key{Namespace: r.Namespace, ID: r.Supersedes}); r.Supersedes != uuid.Nil {
+			newer[old] = append(newer[old], r.Key())
 		}
 	}
 	circular := -1
-	done := map[uuid.UUID]bool{} // false while its successors are visited
-	var visit func(id uuid.UUID)
-	visit = func(id uuid.UUID) {
-		done[id] = false
-		for _, next := range newer[id] {
+	done := map[record.Key]bool{} // false while its successors are visited
+	var visit func(key record.Key)
+	visit = func(key record.Key) {
+		done[key] = false
+		for _, next := range newer[key] {
 			if visited, known := done[next]; !known {
 				visit(next)
 			} else if i, given := at[next]; !visited && given {
 				circular = i
 			}
 		}
-		done[id] = true
+		done[key] = true
 	}
 	for _, r := range records {
-		if _, known := done[r.ID]; !known {
-			visit(r.ID)
+		if _, known := done[r.Key()]; !known {
+			visit(r.Key())
 		}
 	}
 	if circular >= 0 {

@@ -31,6 +31,7 @@ var sides = []struct{ compare, order string }{{"<", "DESC"}, {">", "ASC"}}
 func (s *Store) Surroundings(ctx context.Context, namespace string, of []record.Record, n int, filter record.Filter) ([]Surroundings, error) {
 	found := make([]Surroundings, len(of))
 	return found, s.read(ctx, func(db sqldb.DB) error {
+		clear(found) // of what the primary said before it went away
 		var batch sqldb.Batch
 		for i, r := range of {
 			if r.Thread == "" {

@@ -88,7 +88,6 @@ type Session struct {
 	Path      string // of the transcript
 	Namespace string
 	State     string // folder of positions; empty starts at the beginning and keeps none
-	Into      string // names the store: each has a position of its own
 	Folder    string // the agent's working directory, for transcripts that do not name it
 	Now       time.Time
 }
@@ -300,7 +299,7 @@ func (s Session) keep(next int64) error {
 
 // file is the file of the transcript's position. Its name does not tell the session's.
 func (s Session) file() string {
-	return filepath.Join(s.State, fmt.Sprintf("%x.json", sha256.Sum256([]byte(s.Into+"\x00"+s.Namespace+"\x00"+s.Path))))
+	return filepath.Join(s.State, fmt.Sprintf("%x.json", sha256.Sum256([]byte(s.Namespace+"\x00"+s.Path))))
 }
 
 // clip shortens a text to at most so many bytes, without breaking a character.

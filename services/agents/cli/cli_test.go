@@ -270,6 +270,14 @@ func TestExportedIsImportedEqual(t *testing.T) {
 	if kind, err := os.Lstat(link); err != nil || kind.Mode().Type() != os.ModeSymlink {
 		t.Errorf("an export to a link made of it: %v, %v", kind.Mode(), err)
 	}
+	later := filepath.Join(t.TempDir(), "later.jsonl")
+	if err := os.Symlink("target.jsonl", later); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "", "export", "--output="+later, "--namespace=piers/a", first)
+	if text, err := os.ReadFile(filepath.Join(filepath.Dir(later), "target.jsonl")); err != nil || string(text) != exported {
+		t.Errorf("an export to a link without a target: %d bytes, %v", len(text), err)
+	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
 		t.Fatal(err)

@@ -48,6 +48,8 @@ func (c *connectCmd) Validate() error {
 		return errors.New("agents are called " + clientNames())
 	case c.Address != "" && c.SQLite != "":
 		return errors.New("both --address and --sqlite are given: choose one")
+	case c.List || c.Undo:
+		return nil // without an address or a namespace, whatever the environment has
 	case c.Address != "" && !strings.Contains(c.Address, ":"):
 		return errors.New("--address must be HOST:PORT")
 	}

@@ -226,7 +226,7 @@ func TestSessionIsRemembered(t *testing.T) {
 	if dry := m.triskele(t, "capture", session, "--dry-run"); !strings.HasSuffix(dry, "2 kept, 0 known, 0 short, 0 ignored; 1 secrets replaced\n") {
 		t.Errorf("dry run: %s", dry)
 	}
-	if again := m.triskele(t, "capture", session); again != "0 kept, 0 known, 0 short, 0 ignored; 0 secrets replaced\n" {
+	if again := m.triskele(t, "capture", session); !strings.HasPrefix(again, "0 kept, 2 known") {
 		t.Errorf("again: %s", again)
 	}
 	if other := m.triskele(t, "capture", session, "--sqlite", filepath.Join(m.home, "other.db")); !strings.HasPrefix(other, "2 kept") {

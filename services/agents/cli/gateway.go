@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -142,18 +141,6 @@ type storeFlags struct {
 	TLS     auth.TLS    `embed:"" group:"Gateway, instead of the database:"`
 	databaseFlags
 	Embedder open.Flags `embed:"" group:"Embedder:"`
-}
-
-// place names the gateway or the database, for this machine. It may hold a password.
-func (f storeFlags) place(env *Env) (string, error) {
-	if f.Address != "" {
-		return f.Address, nil
-	}
-	t, err := f.target(env)
-	if err != nil || t.url != "" {
-		return t.url, err
-	}
-	return filepath.Abs(t.path)
 }
 
 // open connects to the named gateway, or starts a system in this process. With askOnly it changes nothing in

@@ -36,7 +36,7 @@ type captureCmd struct {
 	Store storeFlags `embed:""`
 }
 
-// Run stores the turns that are new.
+// Run stores the turns that are not stored yet, whatever hooks have stored elsewhere.
 func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 	path, err := filepath.Abs(c.Transcript)
 	if err != nil {
@@ -68,12 +68,6 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 
 // captured opens the store and stores what is new in a session.
 func captured(ctx context.Context, env *Env, process *telemetry.Process, store storeFlags, session capture.Session) (_ capture.Report, err error) {
-	if folder, err := env.home().State("triskele"); err == nil {
-		session.State = filepath.Join(folder, "capture")
-	}
-	if session.Into, err = store.place(env); err != nil {
-		return capture.Report{}, err
-	}
 	conn, stop, err := store.open(ctx, env, process, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return capture.Report{}, err
@@ -244,7 +238,11 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
 		return err
 	}
 	c.process.Store(process)
-	_, err = captured(ctx, env, process, c.Store, capture.Session{Path: s.Transcript, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now()})
+	session := capture.Session{Path: s.Transcript, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now()}
+	if folder, err := env.home().State("triskele"); err == nil {
+		session.State = filepath.Join(folder, "capture") // what was forgotten does not come back
+	}
+	_, err = captured(ctx, env, process, c.Store, session)
 	return err
 }
 

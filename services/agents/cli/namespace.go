@@ -8,6 +8,9 @@ import (
 	"io"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/internal/render"
 )
@@ -88,8 +91,8 @@ func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 		}
 	}
 	return c.with(ctx, func(s *session) error {
-		if _, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: c.Name}); err != nil {
-			return err // of a name that is not known, for instance
+		if _, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: c.Name}); status.Code(err) == codes.NotFound {
+			return err // else the right to delete is enough
 		}
 		resp, err := s.Memories.DeleteNamespace(ctx, &triskelev1.DeleteNamespaceRequest{Namespace: c.Name})
 		if err != nil {

@@ -556,3 +556,37 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoKeepsEdits: what the user adds between two connects, or before a connect without a record, is kept.
+func TestUndoKeepsEdits(t *testing.T) {
+	t.Parallel()
+	for _, recorded := range []bool{true, false} {
+		home, folder := at(t, "linux")
+		c := client(t, "cursor")
+		path := filepath.Join(folder, ".cursor/mcp.json")
+		put(t, path, `{"mcpServers": {}}`)
+		for _, name := range []string{"/opt/triskele", "/opt/my tools/triskele"} {
+			p := program
+			p.Path = name
+			changes, err := c.Plan(home, p)
+			apply(t, changes, err)
+			if name != program.Path {
+				put(t, path, strings.Replace(get(t, path), `"mcpServers": {`, `"mcpServers": {"github": {"command": "gh"},`, 1))
+			}
+			if !recorded {
+				state, err := home.State("triskele")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Remove(filepath.Join(state, "connect.json")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		changes, err := c.PlanUndo(home)
+		apply(t, changes, err)
+		if got := get(t, path); !strings.Contains(got, "github") || strings.Contains(got, "triskele") {
+			t.Errorf("recorded %t: after undo: %s, want the user's server alone", recorded, got)
+		}
+	}
+}

@@ -45,7 +45,8 @@ func (c Change) note(folder string) ([]string, error) {
 	if c.undo {
 		delete(all, c.Path)
 	} else {
-		if c.first || !known {
+		fresh := c.first || !known && !exists(c.Path+backup)
+		if fresh {
 			w.Existed = c.Before != nil
 			if w.Existed {
 				if err := write(c.Path+backup, c.Before, 0o600); err != nil {
@@ -56,7 +57,9 @@ func (c Change) note(folder string) ([]string, error) {
 		for ; !exists(folder); folder = filepath.Dir(folder) {
 			w.Made = append(w.Made, folder)
 		}
-		w.Sum = sum(c.After)
+		if fresh || w.Sum == sum(c.Before) {
+			w.Sum = sum(c.After)
+		} // else somebody has changed the file, so that undo must edit it
 		all[c.Path] = w
 	}
 	if len(all) == 0 {

@@ -17,7 +17,7 @@ type rows struct{ read, write sqldb.DB }
 // Enqueue adds the records' tasks in the transaction that has stored the records. Table memory.indexes lists the indexes, and
 // which of them take sensitive records. Records that are not sensitive get no tasks for the indexes in but.
 func Enqueue(ctx context.Context, tx sqldb.Tx, records []record.Record, but []string) error {
-	takers, err := sqldb.Query(ctx, tx.In(postgres.Entered), `SELECT name, sensitive FROM memory.indexes`, nil, func(scan sqldb.Scan) (t taker, err error) {
+	takers, err := sqldb.Query(ctx, tx.In(postgres.Entered), `SELECT name, sensitive FROM memory.indexes ORDER BY name`, nil, func(scan sqldb.Scan) (t taker, err error) {
 		err = scan(&t.index, &t.sensitive)
 		return t, err
 	})

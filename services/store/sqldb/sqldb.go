@@ -3,7 +3,7 @@
 //  2. DB is a database or a transaction. In tells the namespace, which row-level security asks for.
 //  3. Query, Get and Exec convert arguments and columns: SQLite has ids as bytes, times as numbers, lists and Rows as JSON.
 //
-// A zero time and uuid.Nil are stored as NULL. Statements that differ by more stay with the packages of the engines.
+// A zero time and uuid.Nil are stored as NULL, but for a uuid.Nil in Rows. Statements that differ by more stay with the packages of the engines.
 package sqldb
 
 import (
@@ -132,7 +132,9 @@ func (b *Batch) add(read func(Scan) error, statement string, args []any) {
 func (b *Batch) Records(to *[]record.Record, statement string, args ...any) {
 	b.add(func(scan Scan) error {
 		r, err := ScanRecord(scan)
-		*to = append(*to, r)
+		if err == nil {
+			*to = append(*to, r)
+		}
 		return err
 	}, statement, args)
 }
@@ -179,6 +181,8 @@ func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
 	*b = nil
 	for _, q := range statements {
 		switch {
+		case s.db.SQLite == nil && q.each != nil:
+			return errors.New("sqldb: Each is for statements of SQLite's")
 		case s.db.SQLite == nil && q.read == nil:
 			batch.Queue(q.statement, postgresArgs(q.args)...)
 		case s.db.SQLite == nil:
@@ -258,7 +262,9 @@ func (r Rows) columns() [][]any {
 	for i := range out {
 		out[i] = make([]any, len(r))
 		for at, row := range r {
-			out[i][at] = orNull(row[i])
+			if out[i][at] = row[i]; isZero(row[i]) {
+				out[i][at] = nil
+			}
 		}
 	}
 	return out
@@ -273,6 +279,12 @@ func (r Rows) sqlite() (text string, bytes []byte, err error) {
 			case time.Time:
 				return sqlite.Micros(v)
 			case []byte:
+				if bytes == nil {
+					bytes = []byte{} // the statement reads them, even if all are empty
+				}
+				if v == nil {
+					return nil
+				}
 				bytes = append(bytes, v...)
 				return [2]int{1 + len(bytes) - len(v), len(v)}
 			}
@@ -299,17 +311,15 @@ func postgresArgs(args []any) []any {
 }
 
 func orNull(arg any) any {
-	switch v := arg.(type) {
-	case uuid.UUID:
-		if v == uuid.Nil {
-			return nil
-		}
-	case time.Time:
-		if v.IsZero() {
-			return nil
-		}
+	if id, is := arg.(uuid.UUID); is && id == uuid.Nil || isZero(arg) {
+		return nil
 	}
 	return arg
+}
+
+func isZero(arg any) bool {
+	at, is := arg.(time.Time)
+	return is && at.IsZero()
 }
 
 // SQLiteArgs replaces what SQLite has no type for. It adds the bytes of rows, and the time if the statement asks for it.
