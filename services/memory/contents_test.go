@@ -1,9 +1,12 @@
 package memory_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -127,5 +130,76 @@ func TestStandbysContentsAreNotKept(t *testing.T) {
 	away.Store(false)
 	if got := get(forgotten); got != 0 {
 		t.Errorf("got %d memories that the primary has forgotten, want none", got)
+	}
+}
+
+// leaving is a connection that ends after so many statements of a batch, once it is told to.
+type leaving struct {
+	net.Conn
+	after *atomic.Int64 // statements that are answered yet; below 0 for all
+}
+
+// Read implements net.Conn.
+func (l leaving) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	for at := 0; l.after.Load() >= 0; {
+		tag := bytes.Index(p[at:n], []byte("SELECT ")) // of a statement's end
+		if tag < 0 {
+			break
+		}
+		if at += tag + bytes.IndexByte(p[at+tag:n], 0) + 1; l.after.Add(-1) < 0 {
+			_ = l.Close() // so that the next Read fails
+			return at, nil
+		}
+	}
+	return n, err
+}
+
+// TestPrimaryLeavesAmidAnAnswer: what it has given is not given again by the standby.
+func TestPrimaryLeavesAmidAnAnswer(t *testing.T) {
+	t.Parallel()
+	primary, standby := storetest.Postgres(t), storetest.Postgres(t)
+	var turns []record.Record
+	for i := range int64(5) {
+		turns = append(turns, storetest.Record("n", fmt.Sprint("turn ", i), func(r *record.Record) { r.Thread, r.Position = "talk", &i }))
+	}
+	primary.Insert(t, turns...)
+	standby.Insert(t, turns...)
+	var after atomic.Int64
+	after.Store(-1)
+	config := primary.Pool.Config()
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return leaving{conn, &after}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	store := memory.NewStore(sqldb.Store{Pool: pool}, noIndex{})
+	if store.Standby, err = postgres.OpenStandby(t.Context(), standby.Pool.Config().ConnString(), pool, storetest.Telemetry(t)); err != nil {
+		t.Fatal(err)
+	}
+	defer store.Standby.Close()
+	left := 0
+	for statements := range int64(4) {
+		after.Store(statements)
+		found, err := store.Surroundings(t.Context(), "n", turns[2:3], 2, record.Filter{})
+		if after.Swap(-1) < 0 {
+			left++
+		}
+		var got []string
+		if err == nil {
+			for _, r := range slices.Concat(found[0].Before, found[0].After) {
+				got = append(got, r.Content)
+			}
+		}
+		if want := []string{"turn 0", "turn 1", "turn 3", "turn 4"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("after %d statements: got %v, %v; want %v", statements, got, err, want)
+		}
+	}
+	if left < 2 {
+		t.Errorf("the primary has left %d times, want 2 at least", left)
 	}
 }
