@@ -310,8 +310,9 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		refuse(w, http.StatusBadRequest, errors.New("the body must be JSON without a byte order mark"))
 		return
 	}
-	if err := json.Unmarshal(body, new(json.RawMessage)); err != nil {
+	if !json.Valid(body) {
 		text := "the body must be one JSON object and nothing more"
+		err := json.Unmarshal(body, new(json.RawMessage)) // says where
 		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 			text = fmt.Sprintf("%s: byte %d: %v", text, syntax.Offset, err)
 		}

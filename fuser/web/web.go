@@ -125,6 +125,9 @@ func newHandler(ctx context.Context, inside *rpc.Local, origins []string) (http.
 	})
 	own := http.NewCrossOriginProtection()
 	for _, origin := range origins {
+		if strings.Contains(origin, "*") {
+			return nil, fmt.Errorf("--http-allow-origin: %q must be one origin, without *", origin)
+		}
 		if err := own.AddTrustedOrigin(origin); err != nil {
 			return nil, fmt.Errorf("--http-allow-origin: %w", err)
 		}

@@ -367,8 +367,10 @@ func TestWrongOrigin(t *testing.T) {
 		t.Fatal(err)
 	}
 	tel, log := process.Service("test"), slog.New(slog.DiscardHandler)
-	_, err = web.Open(t.Context(), web.Flags{HTTP: true, Origins: []string{"app.example"}}, rpc.NewServer(tel, log), &net.TCPAddr{}, log)
-	if err == nil || !strings.Contains(err.Error(), "--http-allow-origin") {
-		t.Error(err)
+	for _, origin := range []string{"app.example", "https://*.example"} {
+		_, err = web.Open(t.Context(), web.Flags{HTTP: true, Origins: []string{origin}}, rpc.NewServer(tel, log), &net.TCPAddr{}, log)
+		if err == nil || !strings.Contains(err.Error(), "--http-allow-origin") {
+			t.Errorf("%s: %v", origin, err)
+		}
 	}
 }
