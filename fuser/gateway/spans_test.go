@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -23,10 +25,15 @@ import (
 // waited for.
 func TestSpans(t *testing.T) {
 	limit := int32(2)
+	asked := leg{search: func(context.Context, *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+		t.Error("a leg of the second wave was asked")
+		return nil, status.Error(codes.Internal, "")
+	}}
 	for name, x := range map[string]struct {
 		edit  func(*gateway.Config)
 		legs  []leg
 		req   func(*triskelev1.RecallRequest)
+		fails bool     // the recall
 		spans []string // sorted: name, then state, hits and reason of a leg, or overlap, hits and reason of the recall
 	}{
 		"all answer": {
@@ -58,6 +65,21 @@ func TestSpans(t *testing.T) {
 				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 4ms); the graph leg was skipped (its share of the budget would be 0s, but it needs 2ms).",
 			},
 		},
+		"a required one fails": {
+			edit: secondWave, legs: []leg{after(50*ms, bm25, "a"), fails(codes.Internal), asked},
+			req: func(r *triskelev1.RecallRequest) { r.RequiredLegs = []string{"dense"} }, fails: true,
+			spans: []string{
+				"retrieval dense FAILED 0 failed with Internal !", "retrieval graph SKIPPED 0 not waited for: the call fails without it",
+				"retrieval lexical SKIPPED 0 not waited for: the call fails without it", "search_memory    !",
+			},
+		},
+		"one is off, and a required one fails": {
+			edit: secondWave, legs: []leg{finds(bm25, "a"), fails(codes.Internal), asked},
+			req: func(r *triskelev1.RecallRequest) {
+				r.RequiredLegs, r.Legs = []string{"dense"}, map[string]*triskelev1.LegOptions{"graph": {Enabled: new(bool)}}
+			},
+			fails: true, spans: []string{"retrieval dense FAILED 0 failed with Internal !", "retrieval lexical OK 1", "search_memory    !"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -78,7 +100,7 @@ func TestSpans(t *testing.T) {
 				id := trace.TraceID{1}
 				take := tel.Recorder.Watch(id)
 				ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
-				if _, err := g.Recall(ctx, request(x.req)); err != nil {
+				if _, err := g.Recall(ctx, request(x.req)); (err != nil) != x.fails {
 					t.Fatal(err)
 				}
 				synctest.Wait() // for the legs that are not
