@@ -298,8 +298,11 @@ func (m *merge) describe() {
 func (m *merge) findTwins() {
 	m.twins = append(m.twins[:0], make([]bool, len(m.documents))...)
 	for l, own := range m.each() {
+		if m.lists[l].roleOf() != dense {
+			continue
+		}
 		hits := m.lists[l].Hits
-		for h := 1; h < len(hits) && m.lists[l].roleOf() == dense; h++ {
+		for h := 1; h < len(hits); h++ {
 			if hits[h].Score == hits[h-1].Score && hits[h].Score != 0 { // 0 is that of texts without known words
 				m.twins[own[h]] = true
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -88,6 +89,24 @@ func TestContentsAreKept(t *testing.T) {
 	})
 }
 
+// withStandby returns a store whose connections to the primary are dialled in this way, and closes it at the end.
+func withStandby(t *testing.T, primary, standby *storetest.Fixture, dial pgconn.DialFunc) (*memory.Store, *pgxpool.Pool) {
+	t.Helper()
+	config := primary.Pool.Config()
+	config.ConnConfig.DialFunc = dial
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	store := memory.NewStore(sqldb.Store{Pool: pool}, noIndex{})
+	if store.Standby, err = postgres.OpenStandby(t.Context(), standby.Pool.Config().ConnString(), pool, storetest.Telemetry(t)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Standby.Close)
+	return store, pool
+}
+
 // What a standby still has while the primary is away is not kept: the primary may have forgotten it.
 func TestStandbysContentsAreNotKept(t *testing.T) {
 	t.Parallel()
@@ -95,24 +114,13 @@ func TestStandbysContentsAreNotKept(t *testing.T) {
 	kept, forgotten := storetest.Record("n", "kept", nil), storetest.Record("n", "forgotten", nil)
 	primary.Insert(t, kept)
 	lagging.Insert(t, kept, forgotten)
-	config := primary.Pool.Config()
 	var away atomic.Bool
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+	store, pool := withStandby(t, primary, lagging, func(ctx context.Context, network, address string) (net.Conn, error) {
 		if away.Load() {
 			return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("the primary is away")}
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	store := memory.NewStore(sqldb.Store{Pool: pool}, noIndex{})
-	if store.Standby, err = postgres.OpenStandby(t.Context(), lagging.Pool.Config().ConnString(), pool, storetest.Telemetry(t)); err != nil {
-		t.Fatal(err)
-	}
-	defer store.Standby.Close()
+	})
 	server := memory.NewServer(store)
 	get := func(r record.Record) int {
 		resp, err := server.Get(t.Context(), &triskelev1.GetRequest{Namespace: "n", Ids: []string{r.ID.String()}})
@@ -167,21 +175,10 @@ func TestPrimaryLeavesAmidAnAnswer(t *testing.T) {
 	standby.Insert(t, turns...)
 	var after atomic.Int64
 	after.Store(-1)
-	config := primary.Pool.Config()
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+	store, _ := withStandby(t, primary, standby, func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return leaving{conn, &after}, err
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	store := memory.NewStore(sqldb.Store{Pool: pool}, noIndex{})
-	if store.Standby, err = postgres.OpenStandby(t.Context(), standby.Pool.Config().ConnString(), pool, storetest.Telemetry(t)); err != nil {
-		t.Fatal(err)
-	}
-	defer store.Standby.Close()
+	})
 	left := 0
 	for statements := range int64(4) {
 		after.Store(statements)

@@ -97,8 +97,8 @@ func FromViolations(field string, err error) error {
 	return invalid(out, len(found.Violations)-len(first))
 }
 
-// described says what is wrong with a value. Three rules read better in words: the only pattern of the contract is that of
-// namespaces, the only characters that a text must not have are NULs, and the only value that an enum must not have is its first.
+// described says what is wrong with a value. It puts three rules into words. The contract's only pattern is that of namespaces. Its
+// texts may have all characters but NUL, and its enums all values but the first.
 func described(v *protovalidate.Violation) string {
 	switch rule := v.Proto.GetRuleId(); {
 	case rule == "string.pattern" && v.FieldValue.IsValid() && v.FieldValue.String() == "":

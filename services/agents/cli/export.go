@@ -42,9 +42,10 @@ func writeWhole(path string, write func(io.Writer) error) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	} else if target, err := os.Readlink(path); err == nil { // to a file that is not there yet
-		if path = filepath.Join(filepath.Dir(path), target); filepath.IsAbs(target) {
-			path = target
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
 		}
+		path = target
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		out, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -80,7 +80,7 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	switch code := status.Code(err); {
 	case code == codes.Unavailable && c.Conn().GetState() != connectivity.Ready:
 		return g.absent(err)
-	case code == codes.DeadlineExceeded && ctx.Err() == nil && time.Since(began) >= g.Timeout: // else a service says which time is over
+	case code == codes.DeadlineExceeded && ctx.Err() == nil && time.Since(began) >= g.Timeout*9/10: // a service may be the first to see it; before, it says which time is over
 		return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
 	case code == codes.Unauthenticated:
 		return fmt.Errorf("%w; --token-file or TRISKELE_TOKEN gives one, `triskele token create` makes one", err)
