@@ -280,7 +280,7 @@ func (r Rows) sqlite() (text string, bytes []byte, err error) {
 				return sqlite.Micros(v)
 			case []byte:
 				if bytes == nil {
-					bytes = []byte{} // the statement reads them, even if all are empty
+					bytes = []byte{0} // the driver binds an empty slice as NULL
 				}
 				if v == nil {
 					return nil
