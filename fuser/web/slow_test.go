@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,3 +106,43 @@ func (l oneConn) Close() error {
 }
 
 func (l oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A call's end gives up a caller amid a write: the parts that follow do not get a minute each.
+func TestGivenUpAmidWrite(t *testing.T) {
+	caller := &givenUp{ResponseWriter: httptest.NewRecorder()}
+	var now time.Time
+	web.Hurried(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		caller.amid = func() {
+			now = time.Now()
+			if err := http.NewResponseController(w).SetWriteDeadline(now); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+			t.Error(err)
+		}
+	})).ServeHTTP(caller, httptest.NewRequestWithContext(t.Context(), "GET", "/", http.NoBody))
+	if now.IsZero() || !caller.deadline.Equal(now) {
+		t.Errorf("the deadline is %v, want %v", caller.deadline, now)
+	}
+}
+
+// givenUp is given up with its first write.
+type givenUp struct {
+	http.ResponseWriter
+	amid     func()
+	deadline time.Time
+}
+
+func (g *givenUp) Write(p []byte) (int, error) {
+	if g.amid != nil {
+		g.amid()
+		g.amid = nil
+	}
+	return len(p), nil
+}
+
+func (g *givenUp) SetWriteDeadline(deadline time.Time) error {
+	g.deadline = deadline
+	return nil
+}

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/cors"
@@ -72,7 +73,7 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 // deadline for the whole answer would cut long exports.
 func hurried(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inTime := hurriedWriter{w, http.NewResponseController(w)}
+		inTime := &hurriedWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 		handler.ServeHTTP(inTime, r)
 		inTime.begin() // what is buffered is sent after this
 	})
@@ -81,12 +82,28 @@ func hurried(handler http.Handler) http.Handler {
 type hurriedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	mu      sync.Mutex
+	last    bool // the deadline is not moved any more
 }
 
-func (w hurriedWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(writeTime)) }
+func (w *hurriedWriter) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.last {
+		_ = w.control.SetWriteDeadline(time.Now().Add(writeTime))
+	}
+}
+
+// SetWriteDeadline is for http.ResponseController. The deadline holds for all that follows, also for the rest of a write that runs.
+func (w *hurriedWriter) SetWriteDeadline(deadline time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = true
+	return w.control.SetWriteDeadline(deadline)
+}
 
 // Write implements http.ResponseWriter.
-func (w hurriedWriter) Write(p []byte) (int, error) {
+func (w *hurriedWriter) Write(p []byte) (int, error) {
 	written := 0
 	for part := range slices.Chunk(p, writePart) {
 		w.begin()
@@ -99,7 +116,7 @@ func (w hurriedWriter) Write(p []byte) (int, error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (w hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // newHandler answers requests by calls over a connection. It refuses pages of other origins.
 func newHandler(ctx context.Context, inside *rpc.Local, origins []string) (http.Handler, error) {

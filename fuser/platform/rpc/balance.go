@@ -3,7 +3,9 @@ package rpc
 import (
 	"cmp"
 	"context"
+	"io"
 	"math"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/balancer/pickfirst"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/grpclog"
 	_ "google.golang.org/grpc/health" // registers the client's side of health checking
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/dns"
@@ -49,8 +52,12 @@ const serviceConfig = `{
 	}]
 }`
 
-// gRPC finds policies by name in a registry, and the least interval of its DNS resolver in a variable.
+// gRPC finds policies by name in a registry, and the least interval of its DNS resolver in a variable. Its log, and that of
+// grpc-gateway, has a line for each caller who sends nonsense or goes: a program's own log says what matters.
 func init() {
+	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	}
 	balancer.Register(builder{})
 	dns.SetMinResolutionInterval(resolveEvery)
 }
