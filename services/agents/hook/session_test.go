@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -70,29 +71,33 @@ func TestTrouble(t *testing.T) {
 		}, "is down: connection refused"},
 		"late": {crane, func(ctx context.Context, _ *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
 			<-ctx.Done()
-			select {}
+			time.Sleep(time.Hour)
+			return nil, ctx.Err()
 		}, "does not answer in time"},
 		"no contents": {crane, answering(&triskelev1.Hit{Id: "x", Score: .5}), "could not read"},
 		"nothing":     {crane, answering(), ""},
 		"irrelevant":  {crane, answering(found("Tea at four.", .01)), ""},
 		"a command":   {`{"session_id":"s","prompt":"/clear"}`, nil, ""},
 	} {
-		var session hook.Session
-		var trouble error
-		config := usual
-		config.Ended = func(s hook.Session, _ hook.Kind, err error) {
-			if errors.Is(err, hook.ErrService) {
-				session, trouble = s, err
+		synctest.Test(t, func(t *testing.T) {
+			var session hook.Session
+			var trouble error
+			config := usual
+			config.Ended = func(s hook.Session, _ hook.Kind, err error) {
+				if errors.Is(err, hook.ErrService) {
+					session, trouble = s, err
+				}
 			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := hook.Answer(ctx, strings.NewReader(x.event), opened(x.r), config)
-		cancel()
-		if err == nil || (trouble == nil) != (x.want == "") {
-			t.Errorf("%s: got %v, trouble %v", name, err, trouble)
-		} else if trouble != nil && (session.ID != "s" || !errors.Is(trouble, hook.ErrService) || !strings.Contains(trouble.Error(), x.want)) {
-			t.Errorf("%s: got %v of %+v, want %q", name, trouble, session, x.want)
-		}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			_, err := hook.Answer(ctx, strings.NewReader(x.event), opened(x.r), config)
+			cancel()
+			time.Sleep(2 * time.Hour) // the deaf one ends too
+			if err == nil || (trouble == nil) != (x.want == "") {
+				t.Errorf("%s: got %v, trouble %v", name, err, trouble)
+			} else if trouble != nil && (session.ID != "s" || !errors.Is(trouble, hook.ErrService) || !strings.Contains(trouble.Error(), x.want)) {
+				t.Errorf("%s: got %v of %+v, want %q", name, trouble, session, x.want)
+			}
+		})
 	}
 }
 
