@@ -111,7 +111,8 @@ func TestReplicasComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a, b := one.calls.Load()-before[0], two.calls.Load()-before[1]; a != 50 || b != 50 {
+	// The turn begins anew, at either, when the names are looked up again.
+	if a, b := one.calls.Load()-before[0], two.calls.Load()-before[1]; a+b != 100 || min(a, b) < 45 {
 		t.Errorf("of 100 calls, one got %d and the other %d", a, b)
 	}
 
