@@ -57,7 +57,7 @@ func TestAttack(t *testing.T) {
 			_, conn, _ := start(t, returns(nil), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(raw{})))
 			call := func() error {
 				var out []byte
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // what waits for more room than there is has no end
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // what waits for more room than there is has no end
 				defer cancel()
 				if !x.stream {
 					return conn.Invoke(ctx, x.method, x.message, &out, x.options...)
