@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +47,7 @@ func spent(t *testing.T, args ...string) (report spending.Report) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	env := cli.Env{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: os.Getenv, Now: time.Now}
-	if code := cli.Run(t.Context(), append([]string{"budget", "--json", "--budgets", "20ms,1s"}, args...), env); code != 0 {
+	if code := cli.Run(t.Context(), append([]string{"budget", "--json", "--budgets", fmt.Sprintf("20ms,%v", unhurried)}, args...), env); code != 0 {
 		t.Fatalf("triskele budget ends with %d: %s", code, &errs)
 	}
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
@@ -55,7 +56,7 @@ func spent(t *testing.T, args ...string) (report spending.Report) {
 	return report
 }
 
-// TestASlowLegIsNamed puts 40 ms between the gateway and the dense leg. `triskele budget` says so, by what five processes
+// TestASlowLegIsNamed puts 100 ms between the gateway and the dense leg. `triskele budget` says so, by what five processes
 // exported and by what the gateway remembers, and that 20 ms would not have been enough for it.
 func TestASlowLegIsNamed(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "traces.json"))
@@ -87,12 +88,12 @@ func TestASlowLegIsNamed(t *testing.T) {
 	})
 	s.remember(&triskelev1.Memory{Namespace: "slow", Title: "Kestrel", Content: "The Kestrel project backs up at night."})
 	s.awaitIndexes("slow")
-	if _, err := slow.Toxics.AddToxicJson(strings.NewReader(`{"name": "slow", "type": "latency", "stream": "downstream", "attributes": {"latency": 40}}`)); err != nil {
+	if _, err := slow.Toxics.AddToxicJson(strings.NewReader(`{"name": "slow", "type": "latency", "stream": "downstream", "attributes": {"latency": 100}}`)); err != nil {
 		t.Fatal(err)
 	}
-	const recalls = 40
+	const recalls = 20
 	for range recalls {
-		resp, err := s.recall.Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{"slow"}, Query: "What does Kestrel do?", Budget: durationpb.New(5 * time.Second)})
+		resp, err := s.recall.Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{"slow"}, Query: "What does Kestrel do?", Budget: durationpb.New(unhurried)})
 		if err != nil || resp.GetDegraded() {
 			t.Fatalf("%v, %v", resp, err)
 		}
