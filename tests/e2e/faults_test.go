@@ -105,7 +105,7 @@ func TestAllLegsDeadIsUnavailable(t *testing.T) {
 	for _, leg := range legs {
 		s.signal(leg, syscall.SIGKILL)
 	}
-	_, err := s.ask("dead", 300*ms)
+	_, err := s.ask("dead", unhurried)
 	if status.Code(err) != codes.Unavailable {
 		t.Fatalf("want UNAVAILABLE, got %v", err)
 	}
@@ -121,7 +121,7 @@ func TestAllLegsDeadIsUnavailable(t *testing.T) {
 
 func TestEmptyCorpusIsAnEmptyList(t *testing.T) {
 	s := start(t)
-	resp, err := s.ask("default", time.Second)
+	resp, err := s.ask("default", unhurried)
 	if err != nil || len(resp.GetHits()) != 0 || resp.GetDegraded() {
 		t.Errorf("%v, %v", resp, err)
 	}
@@ -150,9 +150,12 @@ func TestDeadlineReachesSQL(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE memory.memories, memory.namespaces IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	const deadline, slack = 20 * ms, 5 * time.Second
+	const slack = 30 * time.Second
 	blocked := 0
-	for range 10 {
+	for i, deadline := 0, 20*ms; i < 10 || blocked == 0 && i < 20; i++ {
+		if i >= 10 {
+			deadline *= 2 // on a busy machine no statement begins in 20 ms
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
 		done := make(chan error, 1)
 		begun := time.Now()
