@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 // receive runs a collector of traces until the test ends.
@@ -149,10 +150,12 @@ func TestEveryMillisecondIsAccountedFor(t *testing.T) {
 		waited[resp.GetTraceId()] = time.Since(start)
 	}
 	// One that is cut off.
-	cut, err := s.ask("hops", 200*ms)
-	if err != nil || report(cut, "dense").GetState() != timedOut {
-		t.Fatalf("%v, %v", cut.GetLegs(), err)
-	}
+	var cut *triskelev1.RecallResponse
+	s.eventually("a recall goes without the dense leg", func() bool { // a busy machine may have no answer at all in that time
+		resp, err := s.ask("hops", 200*ms)
+		cut = resp
+		return err == nil && report(resp, "dense").GetState() == timedOut
+	})
 	for name, p := range s.processes { // an orderly stop flushes what has not been sent
 		s.signal(name, syscall.SIGTERM)
 		_ = p.cmd.Wait()
