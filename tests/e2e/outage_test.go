@@ -75,20 +75,20 @@ func suffer(t *testing.T, s *system, server *landlord) {
 	c := &client{system: s, states: map[string]int{}}
 	c.remember()
 	s.awaitIndexes("n")
-	if dense := c.ask(); dense.GetState() != triskelev1.LegState_LEG_STATE_OK || dense.GetReturned() != 1 {
+	if dense := c.ask(unhurried); dense.GetState() != triskelev1.LegState_LEG_STATE_OK || dense.GetReturned() != 1 {
 		t.Fatalf("before the outage: %v", dense)
 	}
 
 	server.replace(nil)
 	before := c.stored
-	for _, dense := range c.live(*outage * 2 / 3) {
+	for _, dense := range c.live(*outage*2/3, unhurried) {
 		if dense.GetState() != triskelev1.LegState_LEG_STATE_FAILED || !strings.Contains(dense.GetReason(), "embed") {
 			t.Errorf("without an embedder: %v", dense)
 			break
 		}
 	}
 	server.replace(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	for _, dense := range c.live(*outage / 3) {
+	for _, dense := range c.live(*outage/3, 2*time.Second) {
 		if dense.GetReason() == "" {
 			t.Errorf("with an embedder that hangs: %v", dense)
 			break
@@ -103,7 +103,7 @@ func suffer(t *testing.T, s *system, server *landlord) {
 		t.Logf("  %d times %s", c.states[state], state)
 	}
 	s.eventually("the dense leg answers again, from everything", func() bool {
-		dense := c.ask()
+		dense := c.ask(unhurried)
 		return dense.GetState() == triskelev1.LegState_LEG_STATE_OK && int(dense.GetReturned()) == min(c.stored, 50)
 	})
 }
@@ -122,11 +122,11 @@ func (c *client) remember() {
 }
 
 // ask recalls what no query before has asked for, so that no vector of it is remembered, and returns the dense leg's report.
-func (c *client) ask() *triskelev1.LegReport {
+func (c *client) ask(budget time.Duration) *triskelev1.LegReport {
 	c.t.Helper()
 	c.recalls++
 	resp, err := c.recall.Recall(c.t.Context(), &triskelev1.RecallRequest{
-		Namespaces: []string{"n"}, Query: fmt.Sprintf("kestrel seen again, question %d", c.recalls), Budget: durationpb.New(2 * time.Second),
+		Namespaces: []string{"n"}, Query: fmt.Sprintf("kestrel seen again, question %d", c.recalls), Budget: durationpb.New(budget),
 	})
 	if err != nil || len(resp.GetHits()) == 0 {
 		c.t.Fatalf("recall %d: %d hits, %v", c.recalls, len(resp.GetHits()), err)
@@ -135,7 +135,7 @@ func (c *client) ask() *triskelev1.LegReport {
 }
 
 // live stores and recalls for a while, ten times a second, and returns what the dense leg reported.
-func (c *client) live(d time.Duration) (reports []*triskelev1.LegReport) {
+func (c *client) live(d, budget time.Duration) (reports []*triskelev1.LegReport) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), d)
 	defer cancel()
@@ -143,7 +143,7 @@ func (c *client) live(d time.Duration) (reports []*triskelev1.LegReport) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		c.remember()
-		dense := c.ask()
+		dense := c.ask(budget)
 		reports = append(reports, dense)
 		c.states[fmt.Sprintf("%v: %s", dense.GetState(), dense.GetReason())]++
 		select {
