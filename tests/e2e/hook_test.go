@@ -87,11 +87,12 @@ func TestHook(t *testing.T) {
 	}
 }
 
-// mostForeground is the processor time that the end of an answer may take the hook, which the agent waits for.
-const mostForeground = 50 * time.Millisecond
+// mostForeground is how many times the processor time of a program that does nothing the end of an answer may take the hook, which
+// the agent waits for: 13 on a busy machine and on a quiet one.
+const mostForeground = 25
 
 // TestHookLeavesSoon runs the hook at the end of an answer, in turns with a program that does nothing, and prints what both took. The
-// bound is for processor time, since wall time is other programs' too.
+// bound is for processor time, since wall time is other programs' too, and by what the machine needs for nothing.
 func TestHookLeavesSoon(t *testing.T) {
 	t.Parallel()
 	o := startOne(t, setup{})
@@ -136,8 +137,8 @@ func TestHookLeavesSoon(t *testing.T) {
 		t.Logf("%-8s p50 %v, of processor time %v, %.0f times that of nothing", name, median(wall[name]).Round(100*time.Microsecond),
 			median(busy[name]).Round(100*time.Microsecond), float64(median(busy[name]))/float64(median(busy["nothing"])))
 	}
-	if took := median(busy["Stop"]); took > mostForeground {
-		t.Errorf("the end of an answer takes %v of processor time, want at most %v", took, mostForeground)
+	if took, most := median(busy["Stop"]), mostForeground*median(busy["nothing"]); took > most {
+		t.Errorf("the end of an answer takes %v of processor time, want at most %v", took, most)
 	}
 	o.eventually("what was said is stored", func() bool {
 		resp, err := o.memory.List(t.Context(), &triskelev1.ListRequest{Namespace: "default"})
