@@ -37,7 +37,7 @@ import (
 )
 
 // recalls is how many there are with both locks, with row-level security alone, and with the predicates alone.
-var recalls = flag.Int("recalls", 100, "recalls per lock in the test of isolation")
+var recalls = flag.Int("recalls", 48, "recalls per lock in the test of isolation; by default, eight for each question about each namespace")
 
 // questions are asked in turn. Each has hits from every leg.
 var questions = []string{"Where is the backup of Kestrel 3 kept?", "Kestrel 7 backup number", "the host heron of Kestrel 12"}
