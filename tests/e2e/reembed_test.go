@@ -106,6 +106,7 @@ func TestReembedIsKilledAndResumed(t *testing.T) {
 		"postgres": func() []string { return []string{"--postgres", pgtest.New(t)} },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			tel, err := telemetry.Start(t.Context())
 			if err != nil {
 				t.Fatal(err)
