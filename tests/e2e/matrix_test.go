@@ -310,7 +310,9 @@ func running(pid int) bool {
 // killed.
 func (m *matrix) kill(target string) func() {
 	if target == "postgres" {
-		signalAll(m.t, m.pids(target)[1:2], syscall.SIGKILL)
+		killed := m.pids(target)[1:2]
+		signalAll(m.t, killed, syscall.SIGKILL)
+		m.eventually("PostgreSQL has noticed", func() bool { return !slices.Contains(m.pids(target), killed[0]) }) // or nothing has happened yet
 		return func() {}
 	}
 	m.signal(target, syscall.SIGKILL)
