@@ -184,6 +184,7 @@ func TestRecordsThroughTheGateway(t *testing.T) {
 // TestReadYourWrites stores in two namespaces and asks both at once: each leg of each knows of both writes. Then the
 // embedding model changes: a dense leg that has not been restarted says that it does not, and one that has been does.
 func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	namespaces, stored := []string{"mine", "yours"}, map[string]bool{}
 	var tokens []string
@@ -309,6 +310,7 @@ func TestNamespacesThroughTheGateway(t *testing.T) {
 // TestTraceSpansEveryHopAndNoText asks for the waterfall of one recall: every process down to SQL is in it, linked into
 // one tree, and neither it nor any log quotes the query or a memory.
 func TestTraceSpansEveryHopAndNoText(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	const canary = "xylophonequetzal"
 	s.remember(&triskelev1.Memory{Namespace: "trace", Title: "Canary " + canary, Content: "The word is " + canary + ".", Tags: []string{canary}})

@@ -33,6 +33,7 @@ const unhurried = 10 * time.Second
 // TestKillEachLegUnderLoad kills each leg in turn while recalls run: none fails, the answers name the dead leg, and when
 // it is back it is used again without anybody's help.
 func TestKillEachLegUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.seed("load")
 	var recalls, errs, degraded atomic.Int64
@@ -100,6 +101,7 @@ func TestKillEachLegUnderLoad(t *testing.T) {
 }
 
 func TestAllLegsDeadIsUnavailable(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.seed("dead")
 	for _, leg := range legs {
@@ -120,6 +122,7 @@ func TestAllLegsDeadIsUnavailable(t *testing.T) {
 }
 
 func TestEmptyCorpusIsAnEmptyList(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	resp, err := s.ask("default", unhurried)
 	if err != nil || len(resp.GetHits()) != 0 || resp.GetDegraded() {
@@ -130,6 +133,7 @@ func TestEmptyCorpusIsAnEmptyList(t *testing.T) {
 // TestDeadlineReachesSQL locks the legs' tables, so that every search would wait for minutes, and watches from inside
 // the server that no statement runs on after its caller has left.
 func TestDeadlineReachesSQL(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.seed("sql")
 	locker, watcher := s.sql(), s.sql()

@@ -64,6 +64,7 @@ var faults = []fault{
 // TestFaultMatrix does every fault to every part of the system: a recall is back within its budget, says in which state
 // each leg is, and is whole again by itself when the fault is gone.
 func TestFaultMatrix(t *testing.T) {
+	t.Parallel()
 	m := startMatrix(t)
 	for _, target := range []string{"lexical", "dense", "graph", "memory", "postgres"} {
 		for _, f := range faults {
@@ -92,12 +93,15 @@ type matrix struct {
 }
 
 func startMatrix(t *testing.T) *matrix {
-	m := &matrix{proxies: map[string]*proxy{}}
+	m := &matrix{system: &system{t: t}, proxies: map[string]*proxy{}}
 	address, ok := coordinator(t)
-	if !ok {
-		address = bridge(t, filepath.Join(startServer(t), ".s.PGSQL.5432"))
+	if ok {
+		m.url = pgtest.New(t)
+	} else {
+		var dir string
+		dir, m.url = startServer(t)
+		address = bridge(t, filepath.Join(dir, ".s.PGSQL.5432"))
 	}
-	m.system = &system{t: t, url: pgtest.New(t)}
 	if err := m.sql().QueryRow(t.Context(), "SHOW data_directory").Scan(&m.data); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,6 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
-
-	"github.com/triskele/triskele/services/store/postgres/pgtest"
 )
 
 // proxy stands before a service, in the same place whatever is done to what passes.
@@ -48,9 +46,9 @@ func toxic(kind, stream, attributes string) func(*matrix, string) func() {
 	}
 }
 
-// startServer starts a PostgreSQL server for this test alone, which may do to it what it likes, and returns its folder.
-// The test's databases are created on it.
-func startServer(t *testing.T) string {
+// startServer starts a PostgreSQL server for this test alone, which may do to it what it likes, and returns its folder and the URL
+// of a database with the whole schema.
+func startServer(t *testing.T) (dir, url string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "triskele-pg-") // not t.TempDir(), which only its owner can enter
 	if err != nil {
@@ -61,12 +59,15 @@ func startServer(t *testing.T) string {
 			t.Errorf("stop the server: %v\n%s", err, out)
 		}
 	})
-	url, err := exec.Command("../postgres.sh", "start", dir).Output()
+	out, err := exec.Command("../postgres.sh", "start", dir).Output()
 	if err != nil {
 		t.Fatalf("start a server: %v", err)
 	}
-	t.Setenv(pgtest.Variable, strings.TrimSpace(string(url)))
-	return dir
+	url = strings.TrimSpace(string(out))
+	if out, err := exec.Command(filepath.Join(programs, "triskele"), "migrate", "up", "--postgres", url).CombinedOutput(); err != nil {
+		t.Fatalf("migrate: %v\n%s", err, out)
+	}
+	return dir, url
 }
 
 // serverPIDs are the processes of the server of a data folder, the first one first.

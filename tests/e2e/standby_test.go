@@ -48,20 +48,18 @@ func onPair(t *testing.T, database, primary, standby, wanted string) string {
 
 func startPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{primary: startServer(t)}
+	primary, url := startServer(t)
 	standby, err := os.MkdirTemp("", "triskele-pg-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.standby = standby
 	t.Cleanup(func() {
 		if out, err := exec.Command("../postgres.sh", "stop", standby).CombinedOutput(); err != nil {
 			t.Errorf("stop the standby: %v\n%s", err, out)
 		}
 	})
-	// What cleans up after the test finds its database on the standby.
-	t.Setenv(pgtest.Variable, onPair(t, os.Getenv(pgtest.Variable), p.primary, p.standby, "read-write"))
-	p.system = &system{t: t, url: pgtest.New(t)}
+	// What cleans up after the test finds the database on the standby.
+	p := &pair{&system{t: t, url: onPair(t, url, primary, standby, "read-write")}, primary, standby}
 	logins, more := map[string]string{}, setup{args: map[string][]string{}}
 	for _, name := range append([]string{"memory"}, legs...) {
 		logins[name] = pgtest.Login(t, p.url, name)
@@ -122,6 +120,7 @@ func (p *pair) lags(namespace string) map[string]time.Duration {
 // a write asked for; when it does, they wait for that write. Then the primary is killed under load and the standby promoted:
 // no recall fails, and no write is lost that was acknowledged.
 func TestStandby(t *testing.T) {
+	t.Parallel()
 	p := startPair(t)
 	p.seed("pair")
 	primary, standby := p.at(p.primary), p.at(p.standby)
