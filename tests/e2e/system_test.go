@@ -5,12 +5,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,7 +35,8 @@ import (
 var programs string
 
 func TestMain(m *testing.M) {
-	_ = os.Setenv("TRISKELE_ADMIN", "off") // many processes run at a time, and some are to take their ports again
+	_ = os.Setenv("TRISKELE_ADMIN", "off")                               // many processes run at a time, and some are to take their ports again
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // most of a test is waiting for processes
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
