@@ -40,10 +40,7 @@ func open(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) (store, e
 
 func openWith(t testing.TB, f *storetest.Fixture, images *replica.Set, embedder embed.Embedder) (store, error) {
 	t.Helper()
-	if f.Engine == schema.Postgres {
-		return dense.NewPostgres(t.Context(), f.Pool, images, nil, embedder, f.Queue)
-	}
-	return dense.NewSQLite(t.Context(), f.DB, images, embedder, f.Queue)
+	return dense.New(t.Context(), f.Store(), images, nil, embedder, f.Queue)
 }
 
 func mustOpen(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) store {

@@ -9,17 +9,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pgvector/pgvector-go"
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
-	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Status is the use of a model's vectors.
@@ -53,11 +50,8 @@ type modelState struct {
 // vector is written under an outdated status.
 type Models struct{ store sqldb.Store }
 
-// NewPostgresModels returns the models of a database.
-func NewPostgresModels(pool *pgxpool.Pool) *Models { return &Models{sqldb.Store{Pool: pool}} }
-
-// NewSQLiteModels returns the models of a file.
-func NewSQLiteModels(db *sqlite.DB) *Models { return &Models{sqldb.Store{File: db}} }
+// NewModels returns the models of a database.
+func NewModels(store sqldb.Store) *Models { return &Models{store} }
 
 // db returns the database for reads.
 func (m *Models) db() sqldb.Scoped { return m.store.DB().In(postgres.AllNamespaces) }
@@ -309,14 +303,6 @@ func (m *Models) build(ctx context.Context, model embed.Model) (id int64, status
 			SELECT $1, true, true FROM memory.indexes WHERE name = 'dense' AND sensitive ON CONFLICT DO NOTHING`, id)
 	})
 	return id, status, err
-}
-
-// asSensitive reports whether records still have their sensitivity.
-func (m *Models) asSensitive(ctx context.Context, records []record.Record) (bool, error) {
-	if m.store.File != nil {
-		return queue.NewSQLite(m.store.File).AsSensitive(ctx, records)
-	}
-	return queue.NewPostgres(m.store.Pool).AsSensitive(ctx, records)
 }
 
 func namespaces(ctx context.Context, db sqldb.Scoped) ([]string, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/store/queue"
 )
 
 const (
@@ -129,7 +130,7 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 				break
 			}
 			// lacking returns only sensitive memories that are allowed; put checks again.
-			checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return b.models.asSensitive(ctx, records) })
+			checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return queue.New(b.models.store).AsSensitive(ctx, records) })
 			embeddings, err := embedRecords(checked, b.embedder, records, true)
 			if errors.Is(err, endpoint.ErrWithdrawn) {
 				continue // read what is lacking again

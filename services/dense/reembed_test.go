@@ -25,12 +25,7 @@ import (
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
-func models(f *storetest.Fixture) *dense.Models {
-	if f.Engine == schema.Postgres {
-		return dense.NewPostgresModels(f.Pool)
-	}
-	return dense.NewSQLiteModels(f.DB)
-}
+func models(f *storetest.Fixture) *dense.Models { return dense.NewModels(f.Store()) }
 
 func small(t testing.TB) embed.Embedder {
 	t.Helper()

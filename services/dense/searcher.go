@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -21,7 +20,6 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
-	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Leg searches the vectors in memory, and in PostgreSQL while a namespace is not in memory. It also indexes records.
@@ -49,31 +47,23 @@ var (
 	_ queue.Indexer  = (*Leg)(nil)
 )
 
-// NewPostgres returns the leg for the embedder's model. It registers the model if none is active. Another active model is an
-// error. Searches read from the standby, unless it is nil. Building an index for namespaces that are too large for memory ends
-// with ctx.
-func NewPostgres(ctx context.Context, pool *pgxpool.Pool, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Progress) (*Leg, error) {
-	return newLeg(ctx, NewPostgresModels(pool), images, standby, embedder, tasks, 0.3)
-}
-
-// NewSQLite is NewPostgres for a file. A namespace that is not in memory has no hits.
-func NewSQLite(ctx context.Context, db *sqlite.DB, images *replica.Set, embedder embed.Embedder, tasks queue.Progress) (*Leg, error) {
-	return newLeg(ctx, NewSQLiteModels(db), images, nil, embedder, tasks, 0.8)
-}
-
-func newLeg(ctx context.Context, models *Models, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Progress, loading float64) (*Leg, error) {
+// New returns the leg for the embedder's model. It registers the model if none is active. Another active model is an error. Searches
+// read from the standby, unless it is nil. Building an index for namespaces that are too large for memory ends with ctx.
+//
+// On SQLite, a namespace that is not in memory has no hits.
+func New(ctx context.Context, store sqldb.Store, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Progress) (*Leg, error) {
 	l := &Leg{
-		Follower: queue.Follow(tasks, indexName), Standby: standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: models,
-		use: modelUse{at: time.Now()}, loading: loading, index: hnswIndex{background: ctx},
+		Follower: queue.Follow(tasks, indexName), Standby: standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: NewModels(store),
+		use: modelUse{at: time.Now()}, loading: 0.3, index: hnswIndex{background: ctx},
 	}
 	model := embedder.Model()
 	var err error
-	if l.model, err = models.start(ctx, l.searched().In(postgres.AllNamespaces), model); err != nil {
+	if l.model, err = l.models.start(ctx, l.searched().In(postgres.AllNamespaces), model); err != nil {
 		return nil, err
 	}
 	of := stored{model: l.model, dimensions: model.Dimensions, queried: model.Queried(), decode: appendSent}
-	if models.store.File != nil {
-		of.decode = appendHalves
+	if store.File != nil {
+		of.decode, l.loading = appendHalves, 0.8
 	}
 	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of} })
 	return l, nil

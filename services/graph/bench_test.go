@@ -131,8 +131,9 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 			b.Fatal(err)
 		}
 		b.Cleanup(pool.Close)
-		images := replica.New(b.Context(), sqldb.Store{Pool: pool}, nil, replica.DefaultConfig(), f.Tel.MeterProvider.Meter("test"), storetest.Log())
-		searching = graph.NewPostgres(pool, images, f.Queue, config)
+		store := sqldb.Store{Pool: pool}
+		images := replica.New(b.Context(), store, nil, replica.DefaultConfig(), f.Tel.MeterProvider.Meter("test"), storetest.Log())
+		searching = graph.New(store, images, f.Queue, config)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	query := func(traversal triskelev1.Traversal) leg.Query {

@@ -20,7 +20,6 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
-	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -40,10 +39,7 @@ func openWith(f *storetest.Fixture, config graph.Config) *graph.Leg {
 // otherwise.
 func openIn(f *storetest.Fixture, images replica.Config, config graph.Config) *graph.Leg {
 	meter := f.Tel.MeterProvider.Meter("test")
-	if f.Engine == schema.Postgres {
-		return graph.NewPostgres(f.Pool, replica.New(context.Background(), sqldb.Store{Pool: f.Pool}, nil, images, meter, storetest.Log()), f.Queue, config)
-	}
-	return graph.NewSQLite(f.DB, replica.New(context.Background(), sqldb.Store{File: f.DB}, nil, images, meter, storetest.Log()), f.Queue, config)
+	return graph.New(f.Store(), replica.New(context.Background(), f.Store(), nil, images, meter, storetest.Log()), f.Queue, config)
 }
 
 // inSQL searches by hop decay in SQL.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
@@ -16,7 +15,6 @@ import (
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
-	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // namesShare is the share of a search's remaining time for reading the names of a path's concepts.
@@ -39,18 +37,12 @@ var (
 	_ queue.Indexer  = (*Leg)(nil)
 )
 
-// NewPostgres returns the graph of a database. images get its part; q reports pending tasks.
-func NewPostgres(pool *pgxpool.Pool, images *replica.Set, q queue.Progress, config Config) *Leg {
-	return newLeg(sqldb.Store{Pool: pool}, images, q, readPostgres, config, 0.5) // the SQL search gets the rest
-}
-
-// NewSQLite is NewPostgres for a file, which is searched only in memory.
-func NewSQLite(db *sqlite.DB, images *replica.Set, q queue.Progress, config Config) *Leg {
-	return newLeg(sqldb.Store{File: db}, images, q, readSQLite, config, 0.9)
-}
-
-func newLeg(store sqldb.Store, images *replica.Set, q queue.Progress, read readFunc, config Config, share float64) *Leg {
-	r := reader{read: read, model: config.modelName()}
+// New returns the graph of a database. images get its part; q reports pending tasks. A file is searched only in memory.
+func New(store sqldb.Store, images *replica.Set, q queue.Progress, config Config) *Leg {
+	r, share := reader{read: readSQLite, model: config.modelName()}, 0.9
+	if store.File == nil {
+		r.read, share = readPostgres, 0.5 // the SQL search gets the rest
+	}
 	if r.model != "" {
 		r.dims = config.Embedder.Model().Dimensions
 	}

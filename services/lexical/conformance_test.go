@@ -28,10 +28,7 @@ var _ memory.Index = (*lexical.Index)(nil)
 
 func searcher(t testing.TB, f *storetest.Fixture) *lexical.Leg {
 	t.Helper()
-	if f.Engine == schema.SQLite {
-		return lexical.NewSQLite(f.DB, f.Images(t))
-	}
-	return lexical.NewPostgres(f.Pool, f.Images(t), lexical.DefaultConfig())
+	return lexical.New(f.Store(), f.Images(t), lexical.DefaultConfig())
 }
 
 // search returns the result for a text in namespace "ns" with depth 10, changed by edit if that is not nil.

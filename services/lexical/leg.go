@@ -6,14 +6,12 @@ import (
 	"errors"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
-	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Leg searches images by BM25, or tsvectors of PostgreSQL by ts_rank.
@@ -31,17 +29,12 @@ var (
 	_ leg.Scorer   = (*Leg)(nil)
 )
 
-// NewPostgres returns the leg for a database.
-func NewPostgres(pool *pgxpool.Pool, set *replica.Set, cfg Config) *Leg {
-	return newLeg(sqldb.Store{Pool: pool}, set, cfg, 0.25)
-}
-
-// NewSQLite returns the leg for a file.
-func NewSQLite(db *sqlite.DB, set *replica.Set) *Leg {
-	return newLeg(sqldb.Store{File: db}, set, DefaultConfig(), 0.9)
-}
-
-func newLeg(store sqldb.Store, set *replica.Set, cfg Config, loadShare float64) *Leg {
+// New returns the leg for a database. The configuration is for PostgreSQL.
+func New(store sqldb.Store, set *replica.Set, cfg Config) *Leg {
+	loadShare := 0.9
+	if store.File == nil {
+		loadShare = 0.25 // the SQL search gets the rest
+	}
 	set.Register(PartName, replica.Records, func(rows *replica.Rows) replica.Part { return newInverted(rows) })
 	return &Leg{store: store, set: set, cfg: cfg, loadShare: loadShare}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -57,7 +58,7 @@ func TestBroadeningGate(t *testing.T) {
 	c.add(t, "strong", "twite", nil)                                          // 0.61 / terms
 	query := "twite linnet siskin serin redpoll crossbill bullfinch hawfinch"
 	c.expect(t, query, byRank, "strong")
-	open, err := lexical.NewPostgres(f.Pool, f.Images(t), lexical.Config{}).Search(t.Context(), leg.Query{Namespace: "ns", Text: query, Depth: 10, Scorer: triskelev1.Scorer_SCORER_TS_RANK})
+	open, err := lexical.New(f.Store(), f.Images(t), lexical.Config{}).Search(t.Context(), leg.Query{Namespace: "ns", Text: query, Depth: 10, Scorer: triskelev1.Scorer_SCORER_TS_RANK})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func traced(t *testing.T, f *storetest.Fixture, tr tracer) *lexical.Leg {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return lexical.NewPostgres(pool, f.Images(t), lexical.DefaultConfig())
+	return lexical.New(sqldb.Store{Pool: pool}, f.Images(t), lexical.DefaultConfig())
 }
 
 // TestTruncated ends the time between the two parts of a search.
@@ -251,7 +252,7 @@ func TestColdNamespace(t *testing.T) {
 	c.add(t, "second", "merlin hobby", func(r *record.Record) { r.Title = "Hobby" })
 	config := replica.DefaultConfig()
 	config.Memory = 0
-	cold := lexical.NewPostgres(f.Pool, f.ImagesWith(t, config), lexical.DefaultConfig())
+	cold := lexical.New(f.Store(), f.ImagesWith(t, config), lexical.DefaultConfig())
 	result, err := cold.Search(t.Context(), leg.Query{Namespace: "ns", Text: "hobby", Depth: 10, MarkExact: true})
 	if err != nil {
 		t.Fatal(err)

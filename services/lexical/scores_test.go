@@ -81,7 +81,7 @@ func TestNoScoresFromTheFile(t *testing.T) {
 	f := storetest.SQLite(t)
 	c := newCorpus(f)
 	c.add(t, "one", "a merlin", nil)
-	scores, _, err := lexical.NewSQLite(f.DB, f.ImagesWith(t, replica.Config{})).Scores(t.Context(), leg.Query{Namespace: "ns", Text: "merlin"}, []uuid.UUID{c.records["one"].ID})
+	scores, _, err := lexical.New(f.Store(), f.ImagesWith(t, replica.Config{}), lexical.DefaultConfig()).Scores(t.Context(), leg.Query{Namespace: "ns", Text: "merlin"}, []uuid.UUID{c.records["one"].ID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -42,18 +41,11 @@ type legs struct {
 func newLegs(t testing.TB, f *storetest.Fixture) legs {
 	t.Helper()
 	images := f.Images(t)
-	if f.Engine == schema.Postgres {
-		d, err := dense.NewPostgres(context.Background(), f.Pool, images, nil, embed.NewHashed(), f.Queue)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return legs{lexical.NewPostgres(f.Pool, images, lexical.DefaultConfig()), d, graph.NewPostgres(f.Pool, images, f.Queue, graph.DefaultConfig())}
-	}
-	d, err := dense.NewSQLite(context.Background(), f.DB, images, embed.NewHashed(), f.Queue)
+	d, err := dense.New(context.Background(), f.Store(), images, nil, embed.NewHashed(), f.Queue)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return legs{lexical.NewSQLite(f.DB, images), d, graph.NewSQLite(f.DB, images, f.Queue, graph.DefaultConfig())}
+	return legs{lexical.New(f.Store(), images, lexical.DefaultConfig()), d, graph.New(f.Store(), images, f.Queue, graph.DefaultConfig())}
 }
 
 func (l legs) drain(t *testing.T, f *storetest.Fixture) {

@@ -414,11 +414,12 @@ func (n *tenants) open(name, service string, images replica.Config, query leg.Qu
 }
 
 func buildLexical(pool *pgxpool.Pool, images *replica.Set) (leg.Searcher, error) {
-	return lexical.NewPostgres(pool, images, lexical.DefaultConfig()), nil
+	return lexical.New(sqldb.Store{Pool: pool}, images, lexical.DefaultConfig()), nil
 }
 
 func buildGraph(pool *pgxpool.Pool, images *replica.Set) (leg.Searcher, error) {
-	return graph.NewPostgres(pool, images, queue.NewPostgres(pool), graph.DefaultConfig()), nil
+	store := sqldb.Store{Pool: pool}
+	return graph.New(store, images, queue.New(store), graph.DefaultConfig()), nil
 }
 
 // buildDense opens the leg as densed does. The index, which only the tables' owner can build, is used for more than exactUpTo
@@ -429,7 +430,8 @@ func (n *tenants) buildDense(exactUpTo int) func(*pgxpool.Pool, *replica.Set) (l
 		if err != nil {
 			return nil, err
 		}
-		p, err := dense.NewPostgres(n.s.t.Context(), pool, images, nil, embedder, queue.NewPostgres(pool))
+		store := sqldb.Store{Pool: pool}
+		p, err := dense.New(n.s.t.Context(), store, images, nil, embedder, queue.New(store))
 		if err == nil {
 			p.ExactUpTo = exactUpTo
 		}

@@ -20,7 +20,6 @@ import (
 	"github.com/triskele/triskele/services/llm/extractor"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -137,10 +136,7 @@ func open(t *testing.T, f *storetest.Fixture) *graph.Leg {
 	if config.Embedder, err = static.Builtin(); err != nil {
 		t.Fatal(err)
 	}
-	if f.Engine == schema.Postgres {
-		return graph.NewPostgres(f.Pool, f.Images(t), f.Queue, config)
-	}
-	return graph.NewSQLite(f.DB, f.Images(t), f.Queue, config)
+	return graph.New(f.Store(), f.Images(t), f.Queue, config)
 }
 
 func newExtractor(t *testing.T, store *graph.Leg, config extractor.Config) *extractor.Extractor {

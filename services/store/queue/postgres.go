@@ -16,25 +16,17 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// Postgres is the queue in PostgreSQL.
-type Postgres struct {
+// postgresQueue is the queue in PostgreSQL.
+type postgresQueue struct {
 	rows
 	pool *pgxpool.Pool
-}
-
-var _ Store = (*Postgres)(nil)
-
-// NewPostgres returns the queue of a database.
-func NewPostgres(pool *pgxpool.Pool) *Postgres {
-	db := sqldb.DB{Postgres: pool}
-	return &Postgres{rows{db, db}, pool}
 }
 
 // Claim implements Store. It looks for due tasks without locks, and then locks them within each namespace: a distributed engine
 // locks rows of one node at a time. What another worker has locked meanwhile is left to it.
 //
 // The operator || keeps the planner from index_queue_since, which looks as good as the primary key to it, and has all tasks.
-func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Duration) (tasks []Task, err error) {
+func (q postgresQueue) Claim(ctx context.Context, index string, n int, lease time.Duration) (tasks []Task, err error) {
 	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
 		SELECT namespace, memory_id FROM memory.index_queue WHERE index_name = $1 AND NOT dead AND not_before <= now()
 		ORDER BY not_before, namespace, memory_id LIMIT $2`, index, n)
@@ -84,7 +76,7 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 }
 
 // Extend implements Store.
-func (q *Postgres) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
+func (q postgresQueue) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
 	return q.each(ctx, index, tasks, `
 		UPDATE memory.index_queue q SET not_before = now() + $3::interval
 		FROM unnest($4::uuid[], $5::bigint[], $6::bigint[]) AS t (memory_id, revision, sequence)
@@ -93,7 +85,7 @@ func (q *Postgres) Extend(ctx context.Context, index string, tasks []Task, lease
 }
 
 // Done implements Store.
-func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
+func (q postgresQueue) Done(ctx context.Context, index string, tasks []Task) error {
 	return q.each(ctx, index, tasks, `
 		DELETE FROM memory.index_queue q USING unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS d (memory_id, revision, sequence)
 		WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = d.memory_id AND q.revision <= d.revision AND q.sequence <= d.sequence`)
@@ -101,7 +93,7 @@ func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
 
 // each runs a statement for each namespace of tasks, all in one transaction. Its arguments are the namespace, the index and further
 // ones, before the tasks' ids, revisions and sequences.
-func (q *Postgres) each(ctx context.Context, index string, tasks []Task, statement string, more ...any) error {
+func (q postgresQueue) each(ctx context.Context, index string, tasks []Task, statement string, more ...any) error {
 	in := map[string]sqldb.Rows{}
 	for _, t := range tasks {
 		in[t.Record.Namespace] = append(in[t.Record.Namespace], []any{t.Record.ID, t.Record.Revision, t.Sequence})
@@ -111,22 +103,4 @@ func (q *Postgres) each(ctx context.Context, index string, tasks []Task, stateme
 		batch.Exec(statement, slices.Concat([]any{namespace, index}, more, []any{in[namespace]})...)
 	}
 	return q.write.In(postgres.AllNamespaces).Send(ctx, &batch)
-}
-
-// Knows implements Store.
-func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
-	var dead *bool
-	var written bool
-	batch := &pgx.Batch{}
-	batch.Queue(`SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1`, namespace, index, sequence).
-		Query(func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, []any{&dead}, func() error { return nil })
-			return err
-		})
-	batch.Queue(`SELECT $1 <= coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`, sequence).QueryRow(func(row pgx.Row) error { return row.Scan(&written) })
-	err = postgres.In(q.pool, namespace).Send(ctx, batch)
-	if err == nil && !written {
-		err = notWritten(namespace)
-	}
-	return err == nil && dead == nil, dead != nil && *dead, err
 }

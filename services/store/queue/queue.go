@@ -11,12 +11,12 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // ErrPaused says that an Indexer cannot index now, during a switch of its model for example. The worker releases the
@@ -99,9 +99,13 @@ type Store interface {
 	Care
 }
 
-// notWritten returns the error for a sequence of no write: it is another database's, or from before a restore.
-func notWritten(namespace string) error {
-	return &record.FieldError{Field: "at_least", MustBe: fmt.Sprintf("must be a revision token that this database gave for namespace %q", namespace)}
+// New returns the queue of a database.
+func New(store sqldb.Store) Store {
+	read := store.DB()
+	if store.File == nil {
+		return postgresQueue{rows{read, read}, store.Pool}
+	}
+	return &sqliteQueue{rows: rows{read, sqldb.DB{SQLite: store.File.Write}}, db: store.File, leases: map[leased]holder{}}
 }
 
 // Backlog is the state of one index of one namespace.

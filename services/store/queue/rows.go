@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -122,6 +123,23 @@ func (q rows) Behind(ctx context.Context, index, namespace string, limit int) (n
 	_, err = q.read.In(namespace).Call(ctx, `SELECT memory.behind($1, $2, $3)`, `SELECT count(*) FROM (SELECT 1 FROM index_queue WHERE namespace = $1 AND index_name = $2 LIMIT $3)`,
 		[]any{namespace, index, limit}, &n)
 	return n, err
+}
+
+// Knows implements Store.
+func (q rows) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	last := `coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`
+	if q.read.SQLite != nil {
+		last = `(SELECT last FROM write_sequence)`
+	}
+	var blocked, written bool
+	var batch sqldb.Batch
+	batch.Query([]any{&gaveUp}, func() { blocked = true },
+		`SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1`, namespace, index, sequence)
+	batch.Query([]any{&written}, func() {}, `SELECT $1 <= `+last, sequence)
+	if err = q.read.In(namespace).Send(ctx, &batch); err == nil && !written { // it is another database's, or from before a restore
+		err = &record.FieldError{Field: "at_least", MustBe: fmt.Sprintf("must be a revision token that this database gave for namespace %q", namespace)}
+	}
+	return err == nil && !blocked, gaveUp, err
 }
 
 // Backlog implements Store.

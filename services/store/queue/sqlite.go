@@ -17,9 +17,9 @@ import (
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// SQLite is the queue in a SQLite file. Leases are kept in memory: one process serves a file, and they end with it. If two
+// sqliteQueue is the queue in a SQLite file. Leases are kept in memory: one process serves a file, and they end with it. If two
 // processes did, both would do the same work.
-type SQLite struct {
+type sqliteQueue struct {
 	rows
 	db *sqlite.DB
 
@@ -41,15 +41,8 @@ type holder struct {
 
 func (t Task) of(index string) leased { return leased{index, t.Record.Namespace, t.Record.ID} }
 
-var _ Store = (*SQLite)(nil)
-
-// NewSQLite returns the queue of a database.
-func NewSQLite(db *sqlite.DB) *SQLite {
-	return &SQLite{rows: rows{sqldb.DB{SQLite: db.Read}, sqldb.DB{SQLite: db.Write}}, db: db, leases: map[leased]holder{}}
-}
-
 // Claim implements Store. It writes nothing, so it does not wait for the only connection that writes.
-func (q *SQLite) Claim(ctx context.Context, index string, n int, length time.Duration) ([]Task, error) {
+func (q *sqliteQueue) Claim(ctx context.Context, index string, n int, length time.Duration) ([]Task, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -80,7 +73,7 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, length time.Dur
 }
 
 // Extend implements Store.
-func (q *SQLite) Extend(_ context.Context, index string, tasks []Task, length time.Duration) error {
+func (q *sqliteQueue) Extend(_ context.Context, index string, tasks []Task, length time.Duration) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
@@ -92,7 +85,7 @@ func (q *SQLite) Extend(_ context.Context, index string, tasks []Task, length ti
 }
 
 // Done implements Store.
-func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
+func (q *sqliteQueue) Done(ctx context.Context, index string, tasks []Task) error {
 	defer q.release(index, tasks)
 	return q.db.Update(ctx, func(tx *sql.Tx) error {
 		return sqlite.ExecEach(ctx, tx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
@@ -103,12 +96,12 @@ func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 }
 
 // Fail implements Store.
-func (q *SQLite) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
+func (q *sqliteQueue) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
 	defer q.release(index, []Task{task})
 	return q.rows.Fail(ctx, index, task, retryAt, dead, reason)
 }
 
-func (q *SQLite) release(index string, tasks []Task) {
+func (q *sqliteQueue) release(index string, tasks []Task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
@@ -116,18 +109,4 @@ func (q *SQLite) release(index string, tasks []Task) {
 			delete(q.leases, t.of(index))
 		}
 	}
-}
-
-// Knows implements Store.
-func (q *SQLite) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
-	var dead sql.NullBool
-	var written bool
-	err = q.db.Read.QueryRowContext(ctx, `
-		SELECT (SELECT dead FROM index_queue WHERE namespace = ?1 AND index_name = ?2 AND since <= ?3 ORDER BY since LIMIT 1),
-			?3 <= (SELECT last FROM write_sequence)`,
-		namespace, index, sequence).Scan(&dead, &written)
-	if err == nil && !written {
-		err = notWritten(namespace)
-	}
-	return err == nil && !dead.Valid, dead.Bool, err
 }

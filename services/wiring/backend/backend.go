@@ -76,8 +76,9 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Bac
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{store: sqldb.Store{Pool: pool}, last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{}}
-	b.tasks = urging{queue.NewPostgres(pool), b.wake}
+	store := sqldb.Store{Pool: pool}
+	b := &Backend{store: store, last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{}}
+	b.tasks = urging{queue.New(store), b.wake}
 	return b, nil
 }
 
@@ -87,9 +88,8 @@ func OpenSQLite(path string, tel *telemetry.Service) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{
-		store: sqldb.Store{File: db}, path: path, last: &db.Last, tasks: queue.NewSQLite(db), tel: tel, derived: map[string]memory.Derived{},
-	}, nil
+	store := sqldb.Store{File: db}
+	return &Backend{store: store, path: path, last: &db.Last, tasks: queue.New(store), tel: tel, derived: map[string]memory.Derived{}}, nil
 }
 
 // Close closes the connections.
@@ -129,21 +129,14 @@ func (b *Backend) Images(ctx context.Context, config replica.Config, log *slog.L
 
 // Lexical returns the lexical leg.
 func (b *Backend) Lexical(images *replica.Set, config lexical.Config) *lexical.Leg {
-	if b.store.File != nil {
-		return lexical.NewSQLite(b.store.File, images)
-	}
-	searcher := lexical.NewPostgres(b.store.Pool, images, config)
+	searcher := lexical.New(b.store, images, config)
 	searcher.Standby = b.Standby
 	return searcher
 }
 
 // Dense returns the dense leg. It fails if the database's vectors are of another model.
-func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (index *dense.Leg, err error) {
-	if b.store.File != nil {
-		index, err = dense.NewSQLite(ctx, b.store.File, images, embedder, b.tasks)
-	} else {
-		index, err = dense.NewPostgres(ctx, b.store.Pool, images, b.Standby, embedder, b.tasks)
-	}
+func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (*dense.Leg, error) {
+	index, err := dense.New(ctx, b.store, images, b.Standby, embedder, b.tasks)
 	if err == nil && embed.Immediate(embedder) {
 		b.derived["dense"] = index
 	}
@@ -151,12 +144,8 @@ func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed
 }
 
 // Graph returns the graph leg, which people can also browse and add facts to.
-func (b *Backend) Graph(images *replica.Set, config graph.Config) (index *graph.Leg) {
-	if b.store.File != nil {
-		index = graph.NewSQLite(b.store.File, images, b.tasks, config)
-	} else {
-		index = graph.NewPostgres(b.store.Pool, images, b.tasks, config)
-	}
+func (b *Backend) Graph(images *replica.Set, config graph.Config) *graph.Leg {
+	index := graph.New(b.store, images, b.tasks, config)
 	index.Standby = b.Standby
 	if config.Embedder == nil || embed.Immediate(config.Embedder) {
 		b.derived["graph"] = index
@@ -165,12 +154,7 @@ func (b *Backend) Graph(images *replica.Set, config graph.Config) (index *graph.
 }
 
 // Models manages the embedding models whose vectors the database has.
-func (b *Backend) Models() *dense.Models {
-	if b.store.File != nil {
-		return dense.NewSQLiteModels(b.store.File)
-	}
-	return dense.NewPostgresModels(b.store.Pool)
-}
+func (b *Backend) Models() *dense.Models { return dense.NewModels(b.store) }
 
 // batch is how many tasks an index worker claims at a time.
 const batch = 256

@@ -62,11 +62,8 @@ func Postgres(t testing.TB) *Fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return &Fixture{
-		Engine: schema.Postgres, Pool: pool, Tel: tel,
-		Memory: memory.NewStore(sqldb.Store{Pool: pool}, &lexical.Index{Vectors: true}),
-		Queue:  queue.NewPostgres(pool),
-	}
+	store := sqldb.Store{Pool: pool}
+	return &Fixture{Engine: schema.Postgres, Pool: pool, Tel: tel, Memory: memory.NewStore(store, &lexical.Index{Vectors: true}), Queue: queue.New(store)}
 }
 
 // migrated is the content of a SQLite file with the whole schema. Fixtures copy it, which is much faster than
@@ -109,11 +106,8 @@ func SQLite(t testing.TB) *Fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &Fixture{
-		Engine: schema.SQLite, DB: db, Tel: tel,
-		Memory: memory.NewStore(sqldb.Store{File: db}, &lexical.Index{}),
-		Queue:  queue.NewSQLite(db),
-	}
+	store := sqldb.Store{File: db}
+	return &Fixture{Engine: schema.SQLite, DB: db, Tel: tel, Memory: memory.NewStore(store, &lexical.Index{}), Queue: queue.New(store)}
 }
 
 // Images returns what searches keep in memory; they ask the database first each time.

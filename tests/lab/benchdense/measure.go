@@ -166,8 +166,9 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, data memories, tel *t
 		if i > 0 {
 			config.Memory, s.state = 0, triskelev1.LegState_LEG_STATE_FALLBACK
 		}
-		images := replica.New(ctx, sqldb.Store{Pool: pool}, nil, config, tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
-		if s.searcher, err = dense.NewPostgres(ctx, pool, images, nil, embedder, queue.NewPostgres(pool)); err != nil {
+		store := sqldb.Store{Pool: pool}
+		images := replica.New(ctx, store, nil, config, tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+		if s.searcher, err = dense.New(ctx, store, images, nil, embedder, queue.New(store)); err != nil {
 			return nil, err
 		}
 		go images.Follow(ctx)
@@ -191,8 +192,9 @@ func fillSQLite(ctx context.Context, db *sqlite.DB, data memories, tel *telemetr
 	if _, err := schema.Up(ctx, db.Write, schema.SQLite); err != nil {
 		return nil, err
 	}
-	images := replica.New(ctx, sqldb.Store{File: db}, nil, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
-	searcher, err := dense.NewSQLite(ctx, db, images, embedder, queue.NewSQLite(db))
+	store := sqldb.Store{File: db}
+	images := replica.New(ctx, store, nil, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+	searcher, err := dense.New(ctx, store, images, nil, embedder, queue.New(store))
 	if err != nil {
 		return nil, err
 	}

@@ -44,11 +44,12 @@ func measureCrossing(ctx context.Context, f flags, tel *telemetry.Service) ([]cr
 	if err != nil {
 		return nil, err
 	}
+	store := sqldb.Store{Pool: pool}
 	var searchers [2]*dense.Leg
 	for i, upTo := range []int{math.MaxInt32 - 1, 0} {
 		meter := tel.MeterProvider.Meter(telemetry.ScopeName)
-		images := replica.New(ctx, sqldb.Store{Pool: pool}, nil, replica.Config{}, meter, slog.New(slog.DiscardHandler)) // all are too large
-		if searchers[i], err = dense.NewPostgres(ctx, pool, images, nil, embedder, queue.NewPostgres(pool)); err != nil {
+		images := replica.New(ctx, store, nil, replica.Config{}, meter, slog.New(slog.DiscardHandler)) // all are too large
+		if searchers[i], err = dense.New(ctx, store, images, nil, embedder, queue.New(store)); err != nil {
 			return nil, err
 		}
 		searchers[i].ExactUpTo = upTo
