@@ -55,25 +55,14 @@ type block struct {
 // noSpan makes an estimate that is below every bound.
 var noSpan = float32(math.NaN())
 
-// readAll and readSome select vectors by namespace and model, and readSome by memories, too.
-var (
-	readAll = replica.Statement{
-		Postgres: `SELECT memory_id, halfvec_send(embedding) FROM dense.vectors WHERE namespace = $1 AND model_id = $2`,
-		SQLite:   `SELECT memory_id, embedding FROM dense_vectors WHERE namespace = ?1 AND model_id = ?2`,
-	}
-	readSome = replica.Statement{
-		Postgres: readAll.Postgres + ` AND memory_id = ANY ($3)`,
-		SQLite:   readAll.SQLite + ` AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?3))`,
-	}
-)
-
 // Read implements replica.Part. A vector that cannot be decoded is logged and left out.
 func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (apply func(), err error) {
 	var id uuid.UUID
 	var raw replica.Raw
 	var halves []uint16
-	each := func(s replica.Statement, args []any, fn func(scale float32)) error {
-		return tx.Each(ctx, s, args, []any{&id, &raw}, func() error {
+	statement := `SELECT memory_id, ` + tx.Dialect("halfvec_send(embedding)", "embedding") + ` FROM dense.vectors WHERE namespace = $1 AND model_id = $2`
+	each := func(statement string, args []any, fn func(scale float32)) error {
+		return tx.Each(ctx, statement, args, []any{&id, &raw}, func() error {
 			from := len(halves)
 			var scale float32
 			var err error
@@ -88,7 +77,7 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 	}
 	if ids == nil {
 		find := m.rows.InOrder()
-		err := each(readAll, []any{namespace, m.of.model}, func(scale float32) {
+		err := each(statement, []any{namespace, m.of.model}, func(scale float32) {
 			if row, known := find(id); known {
 				m.set(row, halves, scale)
 			}
@@ -101,7 +90,7 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 	}
 	scales := make(map[uuid.UUID]float32, len(ids)) // in the order of halves
 	order := make([]uuid.UUID, 0, len(ids))
-	if err := each(readSome, []any{namespace, m.of.model, ids}, func(scale float32) {
+	if err := each(statement+` AND memory_id = ANY($3::uuid[])`, []any{namespace, m.of.model, ids}, func(scale float32) {
 		scales[id] = scale
 		order = append(order, id)
 	}); err != nil {

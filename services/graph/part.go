@@ -182,23 +182,14 @@ func (n *network) fill(all []edge) {
 // texts reads concepts in order of their ids; nil means all. A vector is valid until the next concept.
 func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, ids []int64, fn func(conceptText)) error {
 	args := []any{namespace, n.model}
-	which := [2]string{}
+	which := ""
 	if ids != nil {
-		list, err := json.Marshal(ids)
-		if err != nil {
-			return err
-		}
-		args = append(args, string(list))
-		which = [2]string{
-			" AND id IN (SELECT value::bigint FROM json_array_elements_text($3::json))", " AND id IN (SELECT value FROM json_each(?3))",
-		}
+		which, args = " AND id = ANY($3::bigint[])", append(args, ids)
 	}
 	var t conceptText
 	var vector replica.Raw
-	return tx.Each(ctx, replica.Statement{
-		Postgres: "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph.concepts WHERE namespace = $1" + which[0] + " ORDER BY id",
-		SQLite:   "SELECT id, key, CASE WHEN vector_model = ?2 THEN vector END FROM graph_concepts WHERE namespace = ?1" + which[1] + " ORDER BY id",
-	}, args, []any{&t.id, &t.key, &vector}, func() error {
+	statement := "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph.concepts WHERE namespace = $1" + which + " ORDER BY id"
+	return tx.Each(ctx, statement, args, []any{&t.id, &t.key, &vector}, func() error {
 		t.vector = appendCode(t.vector[:0], vector)
 		fn(t)
 		return nil
@@ -208,23 +199,18 @@ func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, id
 // facts reads facts of memories, sorted; nil means of all. As an end of 0 means none, one at 1970 is 1.
 func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, fn func(memory uuid.UUID, f factRow)) error {
 	args := []any{namespace, n.model}
-	which := [2]string{}
+	which := ""
 	if ids != nil {
-		args = append(args, ids)
-		which = [2]string{" AND memory_id = ANY($3)", " AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?3))"}
+		which, args = " AND memory_id = ANY($3::uuid[])", append(args, ids)
 	}
 	var memory uuid.UUID
 	var f factRow
 	var vector replica.Raw
-	return tx.Each(ctx, replica.Statement{
-		Postgres: `
-			SELECT memory_id, source_id, target_id, relation, single, (extract(epoch FROM valid_from) * 1000000)::bigint,
-				CASE WHEN valid_to IS NULL THEN 0 ELSE coalesce(nullif((extract(epoch FROM valid_to) * 1000000)::bigint, 0), 1) END, CASE WHEN vector_model = $2 THEN vector END
-			FROM graph.facts WHERE namespace = $1` + which[0] + ` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`,
-		SQLite: `
-			SELECT memory_id, source_id, target_id, relation, single, valid_from, CASE WHEN valid_to IS NULL THEN 0 ELSE coalesce(nullif(valid_to, 0), 1) END, CASE WHEN vector_model = ?2 THEN vector END
-			FROM graph_facts WHERE namespace = ?1` + which[1] + ` ORDER BY memory_id, source_id, target_id, relation`,
-	}, args, []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}, func() error {
+	return tx.Each(ctx, `
+		SELECT memory_id, source_id, target_id, relation, single, (extract(epoch FROM valid_from) * 1000000)::bigint,
+			CASE WHEN valid_to IS NULL THEN 0 ELSE coalesce(nullif((extract(epoch FROM valid_to) * 1000000)::bigint, 0), 1) END,
+			CASE WHEN vector_model = $2 THEN vector END
+		FROM graph.facts WHERE namespace = $1`+which+` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`, args, []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}, func() error {
 		f.Vector = toCode(vector)
 		fn(memory, f)
 		return nil
@@ -236,9 +222,9 @@ func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 	each := func(columns, table, memory, order string, targets []any, fn func() error) error {
 		statement, args := "SELECT "+columns+" FROM graph."+table+" WHERE namespace = $1", []any{namespace}
 		if ids != nil {
-			statement, args = statement+" AND "+memory+" = ANY($2)", append(args, ids)
+			statement, args = statement+" AND "+memory+" = ANY($2::uuid[])", append(args, ids)
 		}
-		return tx.Each(ctx, replica.Statement{Postgres: statement + order}, args, targets, fn)
+		return tx.Each(ctx, statement+order, args, targets, fn)
 	}
 	var id, salience replica.Raw
 	if err := each("uuid_send(memory_id)", "link_ends", "memory_id", "", []any{&id}, func() error {
@@ -265,13 +251,13 @@ func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 
 // readSQLite is reader.read for SQLite.
 func readSQLite(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(uuid.UUID, *mention, *authorLink)) error {
-	statement, args := "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = ?1", []any{namespace}
+	statement, args := "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = $1", []any{namespace}
 	if ids != nil {
-		statement, args = statement+" AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))", append(args, ids)
+		statement, args = statement+" AND memory_id = ANY($2::uuid[])", append(args, ids)
 	}
 	var id, mentions, links replica.Raw
 	var m mention // one for all: to keeps none
-	return tx.Each(ctx, replica.Statement{SQLite: statement}, args, []any{&id, &mentions, &links}, func() error {
+	return tx.Each(ctx, statement, args, []any{&id, &mentions, &links}, func() error {
 		memory := uuid.UUID(id)
 		to(memory, nil, nil)
 		eachMention(mentions, func(one mention) {

@@ -77,21 +77,6 @@ func (p *inverted) Bytes() int64 {
 	return p.bytes
 }
 
-var settingsStatement = replica.Statement{
-	Postgres: `SELECT ` + settingsColumns + ` FROM lexical.settings WHERE namespace = $1`,
-	SQLite:   `SELECT ` + settingsColumns + ` FROM lexical_settings WHERE namespace = ?1`,
-}
-
-var documentsStatement = replica.Statement{
-	Postgres: `SELECT memory_id, terms FROM lexical.terms WHERE namespace = $1`,
-	SQLite:   `SELECT memory_id, terms FROM lexical_documents WHERE namespace = ?1`,
-}
-
-var changedStatement = replica.Statement{
-	Postgres: documentsStatement.Postgres + ` AND memory_id = ANY($2)`,
-	SQLite:   documentsStatement.SQLite + ` AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))`,
-}
-
 // Read implements replica.Part. It also reads the namespace's settings.
 func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (apply func(), err error) {
 	if p.rows.Len() > maxRows {
@@ -99,7 +84,7 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 	}
 	settings := DefaultSettings()
 	var scorer string
-	if err := tx.Each(ctx, settingsStatement, []any{namespace}, []any{&settings.Language, &settings.K1, &settings.B, &settings.Prefix, &scorer}, func() error {
+	if err := tx.Each(ctx, `SELECT `+settingsColumns+` FROM lexical.settings WHERE namespace = $1`, []any{namespace}, []any{&settings.Language, &settings.K1, &settings.B, &settings.Prefix, &scorer}, func() error {
 		settings.Scorer = ScorerByName(scorer)
 		return nil
 	}); err != nil {
@@ -107,11 +92,11 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 	}
 	var id uuid.UUID
 	var row replica.Raw
-	targets := []any{&id, &row}
+	targets, documents := []any{&id, &row}, `SELECT memory_id, terms FROM `+tx.Dialect("lexical.terms", "lexical_documents")+` WHERE namespace = $1`
 	if ids == nil {
 		p.expect(settings)
 		err := p.load(ctx, func(put func(uuid.UUID, []byte)) error {
-			return tx.Each(ctx, documentsStatement, []any{namespace}, targets, func() error {
+			return tx.Each(ctx, documents, []any{namespace}, targets, func() error {
 				put(id, row)
 				return nil
 			})
@@ -123,7 +108,7 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 	for _, id := range ids {
 		read[id] = nil
 	}
-	err = tx.Each(ctx, changedStatement, []any{namespace, ids}, targets, func() error {
+	err = tx.Each(ctx, documents+` AND memory_id = ANY($2::uuid[])`, []any{namespace, ids}, targets, func() error {
 		read[id] = bytes.Clone(row)
 		return nil
 	})

@@ -85,10 +85,8 @@ func (s *Set) admit(ctx context.Context, namespace string) (whole bool, release 
 	}
 	n := 0
 	err = s.source.snapshot(ctx, namespace, false, func(tx Tx) error {
-		return tx.Each(ctx, Statement{
-			Postgres: `SELECT count(*) FROM (SELECT FROM memory.memories WHERE namespace = $1 LIMIT $2) AS m`,
-			SQLite:   `SELECT count(*) FROM (SELECT 1 FROM memories WHERE namespace = ?1 LIMIT ?2)`,
-		}, []any{namespace, small + 1}, []any{&n}, func() error { return nil })
+		return tx.Each(ctx, `SELECT count(*) FROM (SELECT 1 FROM memory.memories WHERE namespace = $1 LIMIT $2) AS m`, []any{namespace, small + 1}, []any{&n},
+			func() error { return nil })
 	})
 	if err == nil && n <= small {
 		return false, other, nil

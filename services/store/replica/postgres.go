@@ -83,7 +83,7 @@ func (p *postgresSource) since(ctx context.Context, tx Tx, namespace string, at 
 	if at.epoch == "" { // nothing is read but the position
 		at.last = 1<<63 - 1
 	}
-	err := tx.Each(ctx, Statement{Postgres: sincePostgres}, []any{namespace, at.last}, []any{&c.now.timeline, &c.now.epoch, &c.now.last, &kind, &id, &number}, func() error {
+	err := tx.Each(ctx, sincePostgres, []any{namespace, at.last}, []any{&c.now.timeline, &c.now.epoch, &c.now.last, &kind, &id, &number}, func() error {
 		if kind == "" {
 			return nil
 		}

@@ -3,36 +3,18 @@ package replica
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/google/uuid"
 )
 
 // selectMemories selects what Rows have of memories. Times are microseconds; as 0 means none, an end before 1970 is 1.
-var selectMemories = Statement{
-	Postgres: `SELECT m.id, m.importance, (extract(epoch FROM m.created_at) * 1000000)::bigint, (extract(epoch FROM coalesce(m.occurred_at, m.created_at)) * 1000000)::bigint,
+const selectMemories = `
+	SELECT m.id, m.importance, (extract(epoch FROM m.created_at) * 1000000)::bigint,
+		coalesce((extract(epoch FROM m.occurred_at) * 1000000)::bigint, (extract(epoch FROM m.created_at) * 1000000)::bigint),
 		CASE WHEN m.superseded_by IS NULL THEN 0 ELSE greatest((extract(epoch FROM m.updated_at) * 1000000)::bigint, 1) END,
-		CASE WHEN m.expires_at IS NULL THEN 0 ELSE greatest((extract(epoch FROM m.expires_at) * 1000000)::bigint, 1) END, to_json(m.tags)::text, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
-		FROM memory.memories m WHERE m.namespace = $1`,
-	SQLite: `SELECT m.id, m.importance, m.created_at, coalesce(m.occurred_at, m.created_at), CASE WHEN m.superseded_by IS NULL THEN 0 ELSE max(m.updated_at, 1) END,
-		coalesce(max(m.expires_at, 1), 0), m.tags, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
-		FROM memories m WHERE m.namespace = ?1`,
-}
-
-// selectMetadata selects the scalar values of a metadata key as JSON.
-var selectMetadata = Statement{
-	Postgres: `SELECT m.id, (m.metadata -> $2)::text FROM memory.memories m WHERE m.namespace = $1 AND jsonb_typeof(m.metadata -> $2) IN ('string', 'number', 'boolean')`,
-	SQLite: `SELECT m.id, CASE e.type WHEN 'text' THEN json_quote(e.value) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(e.value AS TEXT) END
-		FROM memories m, json_each(m.metadata) e WHERE m.namespace = ?1 AND e.key = ?2 AND e.type IN ('text', 'true', 'false', 'integer', 'real')`,
-}
-
-// among limits a statement to memories.
-func (s Statement) among(n int) Statement {
-	return Statement{
-		Postgres: s.Postgres + fmt.Sprintf(` AND m.id = ANY($%d)`, n),
-		SQLite:   s.SQLite + fmt.Sprintf(` AND m.id IN (SELECT unhex(value, '-') FROM json_each(?%d))`, n),
-	}
-}
+		CASE WHEN m.expires_at IS NULL THEN 0 ELSE greatest((extract(epoch FROM m.expires_at) * 1000000)::bigint, 1) END,
+		to_json(m.tags)::text, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
+	FROM memory.memories m WHERE m.namespace = $1`
 
 // readMemories reads memories, all if ids is nil, and calls fn for each with its newest write. The memory is valid until fn
 // returns. It leaves out a memory whose tags are damaged: no filter may pass it.
@@ -43,9 +25,9 @@ func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID,
 	var list []string
 	statement, args := selectMemories, []any{namespace}
 	if ids != nil {
-		statement, args = statement.among(2), append(args, ids)
+		statement, args = statement+" AND m.id = ANY($2::uuid[])", append(args, ids)
 	} else {
-		statement.SQLite += " ORDER BY m.id" // the order of the other tables, too, so that rows are used one after another
+		statement += tx.Dialect("", " ORDER BY m.id") // the order of the other tables, too, so that rows are used one after another
 	}
 	return tx.Each(ctx, statement, args,
 		[]any{&m.ID, &m.Importance, &m.Created, &m.From, &m.To, &m.Expires, &tags, &m.Category, &sequence, &m.Thread, &m.Position}, func() error {
@@ -62,13 +44,17 @@ func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID,
 		})
 }
 
-// readMetadata reads the values of a metadata key, of all memories if ids is nil.
+// readMetadata reads the scalar values of a metadata key, of all memories if ids is nil.
 func readMetadata(ctx context.Context, tx Tx, namespace, key string, ids []uuid.UUID, fn func(id uuid.UUID, label string)) error {
 	var id uuid.UUID
 	var text string
-	statement, args := selectMetadata, []any{namespace, key}
+	statement, args := tx.Dialect(`
+		SELECT m.id, (m.metadata -> $2)::text FROM memory.memories m WHERE m.namespace = $1 AND jsonb_typeof(m.metadata -> $2) IN ('string', 'number', 'boolean')`, `
+		SELECT m.id, CASE e.type WHEN 'text' THEN json_quote(e.value) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(e.value AS TEXT) END
+		FROM memories m, json_each(m.metadata) e WHERE m.namespace = $1 AND e.key = $2 AND e.type IN ('text', 'true', 'false', 'integer', 'real')`,
+	), []any{namespace, key}
 	if ids != nil {
-		statement, args = statement.among(3), append(args, ids)
+		statement, args = statement+" AND m.id = ANY($3::uuid[])", append(args, ids)
 	}
 	return tx.Each(ctx, statement, args, []any{&id, &text}, func() error {
 		var value any

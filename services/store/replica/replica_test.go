@@ -30,15 +30,9 @@ type titles struct {
 }
 
 func (p *titles) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (func(), error) {
-	statement := replica.Statement{
-		Postgres: `SELECT id, title FROM memory.memories WHERE namespace = $1`,
-		SQLite:   `SELECT id, title FROM memories WHERE namespace = ?1`,
-	}
-	args := []any{namespace}
+	statement, args := `SELECT id, title FROM memory.memories WHERE namespace = $1`, []any{namespace}
 	if ids != nil {
-		statement.Postgres += ` AND id = ANY($2)`
-		statement.SQLite += ` AND id IN (SELECT unhex(value, '-') FROM json_each(?2))`
-		args = append(args, ids)
+		statement, args = statement+` AND id = ANY($2::uuid[])`, append(args, ids)
 	}
 	read := map[uuid.UUID]string{}
 	var id uuid.UUID
@@ -592,7 +586,7 @@ func (p *failing) Read(ctx context.Context, tx replica.Tx, namespace string, _ [
 		return nil, nil
 	}
 	var one int
-	return nil, tx.Each(ctx, replica.Statement{Postgres: `SELECT 1`, SQLite: `SELECT 1`}, nil, []any{&one}, func() error { return errors.New("damaged") })
+	return nil, tx.Each(ctx, `SELECT 1`, nil, []any{&one}, func() error { return errors.New("damaged") })
 }
 
 // holdingLarge is a part that reads nothing but what is called small until hold is closed.

@@ -35,8 +35,8 @@ func (s *sqliteSource) snapshot(ctx context.Context, _ string, whole bool, fn fu
 func (s *sqliteSource) since(ctx context.Context, tx Tx, namespace string, at position) (changes, error) {
 	c := changes{ids: map[Kind][]uuid.UUID{}}
 	var floor int64
-	err := tx.Each(ctx, Statement{SQLite: `
-		SELECT coalesce((SELECT epoch FROM namespaces WHERE name = ?1), ''), floor, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'log'), 0) FROM log_floor`},
+	err := tx.Each(ctx, `
+		SELECT coalesce((SELECT epoch FROM namespaces WHERE name = $1), ''), floor, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'log'), 0) FROM log_floor`,
 		[]any{namespace}, []any{&c.now.epoch, &floor, &c.now.last}, func() error { return nil })
 	if c.exists = c.now.epoch != ""; err != nil || at.epoch == "" || at.last == c.now.last {
 		return c, err
@@ -46,7 +46,7 @@ func (s *sqliteSource) since(ctx context.Context, tx Tx, namespace string, at po
 	}
 	var kind Kind
 	var id uuid.UUID
-	err = tx.Each(ctx, Statement{SQLite: `SELECT DISTINCT part, memory_id FROM log WHERE seq > ?1 AND namespace = ?2`}, []any{at.last, namespace}, []any{&kind, &id}, func() error {
+	err = tx.Each(ctx, `SELECT DISTINCT part, memory_id FROM log WHERE seq > $1 AND namespace = $2`, []any{at.last, namespace}, []any{&kind, &id}, func() error {
 		c.ids[kind] = append(c.ids[kind], id)
 		return nil
 	})

@@ -19,9 +19,13 @@ type Tx struct {
 	check    func() error     // called now and then while many rows are read; may be nil
 }
 
-// Statement is a query for each engine. Its arguments are $1, $2 and so on for PostgreSQL, and ?1, ?2 for SQLite. A list of ids
-// is compared by `= ANY ($n)`, and on SQLite by `IN (SELECT unhex(value, '-') FROM json_each(?n))`.
-type Statement struct{ Postgres, SQLite string }
+// Dialect returns the part of a statement that is for the engine.
+func (tx Tx) Dialect(forPostgres, forSQLite string) string {
+	if tx.postgres != nil {
+		return forPostgres
+	}
+	return forSQLite
+}
 
 // Raw is a target for bytes that are valid until the next row. It is nil for NULL.
 type Raw []byte
@@ -52,8 +56,8 @@ type rowError struct{ error }
 
 func (e *rowError) Unwrap() error { return e.error }
 
-// Each runs a query, scans each row into targets and calls fn.
-func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, read func() error) error {
+// Each runs a query in PostgreSQL's dialect, as package sqldb does, scans each row into targets and calls fn.
+func (tx Tx) Each(ctx context.Context, query string, args []any, targets []any, read func() error) error {
 	fn := func() error {
 		if err := read(); err != nil {
 			return &rowError{err}
@@ -64,7 +68,7 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, r
 		fn = checked(tx.check, fn)
 	}
 	if tx.postgres != nil {
-		rows, err := tx.postgres.Query(ctx, s.Postgres, args...)
+		rows, err := tx.postgres.Query(ctx, query, args...)
 		if err != nil {
 			return err
 		}
@@ -72,14 +76,14 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, r
 		return err
 	}
 	if tx.whole != nil {
-		return tx.whole.Each(ctx, s.SQLite, args, sqldb.Replaced(targets, func(target any) any {
+		return tx.whole.Each(ctx, query, args, sqldb.Replaced(targets, func(target any) any {
 			if raw, ok := target.(*Raw); ok {
 				return (*[]byte)(raw)
 			}
 			return target
 		}), fn)
 	}
-	args, err := sqldb.SQLiteArgs(s.SQLite, args)
+	args, err := sqldb.SQLiteArgs(query, args)
 	if err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, r
 			return struct{}{}, err
 		}
 		return struct{}{}, fn()
-	}, s.SQLite, args...)
+	}, query, args...)
 	return err
 }
 

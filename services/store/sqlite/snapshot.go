@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/google/uuid"
 	"modernc.org/libc"
@@ -85,6 +86,9 @@ func (s *Snapshot) Each(ctx context.Context, query string, args, targets []any, 
 	}
 }
 
+// places are placeholders. SQLite would number those of PostgreSQL's dialect in the order of the text.
+var places = regexp.MustCompile(`\$(\d+)`)
+
 // prepare compiles a query. free frees the memory of its arguments.
 func (s *Snapshot) prepare(query string, args []any) (statement uintptr, free func(), err error) {
 	var allocated []uintptr
@@ -101,7 +105,7 @@ func (s *Snapshot) prepare(query string, args []any) (statement uintptr, free fu
 	}
 	place := libc.Xcalloc(s.tls, 1, pointerSize)
 	allocated = append(allocated, place)
-	compiled, err := text(query)
+	compiled, err := text(places.ReplaceAllString(translate(query), "?$1"))
 	if err != nil {
 		return 0, free, err
 	}

@@ -26,7 +26,7 @@ func TestSnapshot(t *testing.T) {
 	var bytes []byte
 	var yes bool
 	read := func(s *sqlite.Snapshot) (rows []string) {
-		if err := s.Each(t.Context(), `SELECT id, whole, part, text, bytes, yes FROM kinds WHERE whole > ?1 AND text <> ?2 ORDER BY rowid`, []any{int64(-10), "none"},
+		if err := s.Each(t.Context(), `SELECT id, whole, part, text, bytes, yes FROM kinds WHERE text <> $2 AND whole > $1 ORDER BY rowid`, []any{int64(-10), "none"},
 			[]any{&got, &whole, &part, &text, &bytes, &yes}, func() error {
 				rows = append(rows, fmt.Sprintf("%t %d %g %q %v %t %t", got == id, whole, part, text, bytes, bytes == nil, yes))
 				return nil

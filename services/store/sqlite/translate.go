@@ -20,6 +20,8 @@ var (
 	locks   = regexp.MustCompile(` FOR (?:(?:NO )?KEY )?(?:SHARE|UPDATE)(?: OF \w+)?(?: SKIP LOCKED)?`) // there is one writer at a time
 	idLists = regexp.MustCompile(`= ANY\((\$\d+)::uuid\[\]\)`)
 	lists   = regexp.MustCompile(`= ANY\((\$\d+)::(?:text|bigint)\[\]\)`)
+	times   = regexp.MustCompile(`\(extract\(epoch FROM ([\w.]+)\) \* 1000000\)::bigint`) // stored so
+	texts   = regexp.MustCompile(`to_json\(([\w.]+)\)::text`)
 	rows    = regexp.MustCompile(`unnest\((\$\d+)::([^)]+)\)\s+AS (\w+) \(([\w, ]+)\)`)
 )
 
@@ -30,6 +32,7 @@ func translate(statement string) string {
 	statement = locks.ReplaceAllString(constructs.Replace(statement), "")
 	statement = idLists.ReplaceAllString(statement, `IN (SELECT unhex(value, '-') FROM json_each(${1}))`)
 	statement = lists.ReplaceAllString(statement, `IN (SELECT value FROM json_each(${1}))`)
+	statement = texts.ReplaceAllString(times.ReplaceAllString(statement, "${1}"), "${1}")
 	return rows.ReplaceAllStringFunc(statement, func(unnested string) string {
 		parts := rows.FindStringSubmatch(unnested)
 		types, columns := strings.Split(parts[2], ","), strings.Split(parts[4], ", ")

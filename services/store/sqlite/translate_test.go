@@ -22,6 +22,10 @@ func TestTranslated(t *testing.T) {
 		ORDER BY name COLLATE "C" LIMIT 1 FOR UPDATE SKIP LOCKED`, `["b", "a"]`, `["01234567-89ab-cdef-0123-456789abcdef"]`, 1).Scan(&name); err != nil || name != "a" {
 		t.Errorf("a translated statement returns %q, %v, want a", name, err)
 	}
+	var micros int
+	if err := db.Read.QueryRowContext(t.Context(), `SELECT (extract(epoch FROM m.expires_at) * 1000000)::bigint, to_json(m.name)::text FROM memory.memories m LIMIT 1`).Scan(&micros, &name); err != nil || micros != 2 || name != "a" {
+		t.Errorf("a time and a text as they are stored give %d and %q, %v, want 2 and a", micros, name, err)
+	}
 	var times int
 	if err := db.Read.QueryRowContext(t.Context(), `
 		SELECT r.times FROM memory.memories m JOIN unnest($2::uuid[], $3::bigint[]) AS r (id, times) ON m.id = r.id WHERE m.name = $1`,
