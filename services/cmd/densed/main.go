@@ -5,15 +5,10 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
-	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed/open"
-	"github.com/triskele/triskele/services/embed/querypath"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/backend"
 	"github.com/triskele/triskele/services/wiring/daemon"
@@ -24,11 +19,7 @@ func main() {
 	var search replica.Config
 	daemon.Main("dense", "Serves the dense leg (search by meaning) and maintains its index.", "127.0.0.1:7402", "dense",
 		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			first, fallback, err := flags.Open(os.Getenv)
-			if err != nil {
-				return daemon.Service{}, err
-			}
-			embedder, err := querypath.New(first, fallback, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName))
+			embedder, err := daemon.Embedder(flags, tel)
 			if err != nil {
 				return daemon.Service{}, err
 			}
@@ -37,10 +28,6 @@ func main() {
 			if err != nil {
 				return daemon.Service{}, err
 			}
-			return daemon.Service{
-				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
-				Work:     map[string]func(context.Context){"index dense": b.Worker("dense", index, log).Run},
-				Images:   images,
-			}, nil
+			return daemon.Leg(b, index, images, tel, log), nil
 		}, &flags, &search)
 }

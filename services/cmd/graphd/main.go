@@ -5,16 +5,11 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
-	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed/open"
-	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/llm/extractor"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/backend"
@@ -32,12 +27,9 @@ func main() {
 	var f flags
 	daemon.Main("graph", "Serves the graph leg (search by the names that memories share) and maintains its index.", "127.0.0.1:7403", "graph",
 		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			first, fallback, err := f.Embedder.Open(os.Getenv)
-			if err != nil {
-				return daemon.Service{}, err
-			}
 			config := f.Graph.Config()
-			if config.Embedder, err = querypath.New(first, fallback, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
+			var err error
+			if config.Embedder, err = daemon.Embedder(f.Embedder, tel); err != nil {
 				return daemon.Service{}, err
 			}
 			images := b.Images(ctx, f.Search, log)
@@ -46,14 +38,9 @@ func main() {
 			if err != nil {
 				return daemon.Service{}, err
 			}
-			return daemon.Service{
-				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
-				Work: map[string]func(context.Context){
-					"index graph":       b.Worker("graph", index, log).Run,
-					"refresh the graph": func(ctx context.Context) { index.Refresh(ctx, log) },
-					"extract":           extract,
-				},
-				Images: images,
-			}, nil
+			service := daemon.Leg(b, index, images, tel, log)
+			service.Work["refresh the graph"] = func(ctx context.Context) { index.Refresh(ctx, log) }
+			service.Work["extract"] = extract
+			return service, nil
 		}, &f)
 }

@@ -6,10 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
-	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/backend"
@@ -22,12 +19,6 @@ func main() {
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
 		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			images := b.Images(ctx, search, log)
-			searcher := b.Lexical(images, f.Config())
-			return daemon.Service{
-				Register: func(s *rpc.Server) {
-					triskelev1.RegisterLegServiceServer(s, leg.NewServer(searcher, tel, log))
-				},
-				Images: images,
-			}, nil
+			return daemon.Leg(b, b.Lexical(images, f.Config()), images, tel, log), nil
 		}, &f, &search)
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -21,6 +22,12 @@ import (
 	"github.com/triskele/triskele/fuser/platform/program"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/embed/querypath"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/backend"
@@ -42,6 +49,27 @@ type Service struct {
 	Work     map[string]func(ctx context.Context) // background work until ctx ends, by a name for the log
 	// Images are what a leg searches in memory, kept up to date here; nil for a service that needs the database for all it does.
 	Images *replica.Set
+}
+
+// Leg is the service of a leg that searches images. A leg that is a queue.Indexer gets a worker for its index, which has its name.
+func Leg(b *backend.Backend, index leg.Searcher, images *replica.Set, tel *telemetry.Service, log *slog.Logger) Service {
+	s := Service{
+		Register: func(server *rpc.Server) { triskelev1.RegisterLegServiceServer(server, leg.NewServer(index, tel, log)) },
+		Work:     map[string]func(context.Context){}, Images: images,
+	}
+	if indexer, is := index.(queue.Indexer); is {
+		s.Work["index "+tel.Name] = b.Worker(tel.Name, indexer, log).Run
+	}
+	return s
+}
+
+// Embedder opens the embedder of a leg.
+func Embedder(flags open.Flags, tel *telemetry.Service) (embed.Embedder, error) {
+	first, fallback, err := flags.Open(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return querypath.New(first, fallback, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName))
 }
 
 // Build makes the service on an open database with a checked schema. peers is for calls to other services.
