@@ -24,7 +24,7 @@ type provider struct {
 	tokens   int  // a little below the bound on the tokens of one text; 0 if the server cuts texts itself
 	shortens bool // the server can shorten vectors
 	request  func(c Config, kind kind, texts []string) any
-	read     func(answer []byte, texts int) (response, error)
+	read     func(answer []byte) (response, error)
 }
 
 // response is a server's answer. tokens is 0 if the answer does not tell it.
@@ -71,7 +71,7 @@ var providers = map[string]provider{
 				Dimensions int      `json:"output_dimension,omitempty"`
 			}{c.Model, texts, [...]string{document: "search_document", query: "search_query"}[kind], []string{"float"}, "END", c.shortened()}
 		},
-		read: func(answer []byte, _ int) (response, error) {
+		read: func(answer []byte) (response, error) {
 			var body struct {
 				Embeddings struct {
 					Float []vector `json:"float"`
@@ -97,7 +97,7 @@ var providers = map[string]provider{
 				Truncate  bool     `json:"truncate"`
 			}{texts, true, true}
 		},
-		read: func(answer []byte, _ int) (response, error) {
+		read: func(answer []byte) (response, error) {
 			var body []vector
 			if err := json.Unmarshal(answer, &body); err != nil {
 				return response{}, notJSON(err)
@@ -116,7 +116,7 @@ func (c Config) shortened() int {
 }
 
 // indexed reads an answer of OpenAI's API, whose vectors have the indexes of their texts.
-func indexed(answer []byte, texts int) (response, error) {
+func indexed(answer []byte) (response, error) {
 	var body struct {
 		Data []struct {
 			Index     int    `json:"index"`
@@ -129,12 +129,9 @@ func indexed(answer []byte, texts int) (response, error) {
 	if err := json.Unmarshal(answer, &body); err != nil {
 		return response{}, notJSON(err)
 	}
-	if len(body.Data) != texts {
-		return response{}, malformed("the answer has %d vectors for %d texts", len(body.Data), texts)
-	}
-	vectors := make([][]float32, texts)
+	vectors := make([][]float32, len(body.Data))
 	for _, item := range body.Data {
-		if item.Index < 0 || item.Index >= texts || vectors[item.Index] != nil {
+		if item.Index < 0 || item.Index >= len(vectors) || vectors[item.Index] != nil {
 			return response{}, malformed("index %d is out of range or occurs twice", item.Index)
 		}
 		vectors[item.Index] = item.Embedding

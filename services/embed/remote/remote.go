@@ -277,7 +277,7 @@ func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) (respons
 	case err != nil:
 		return response{}, err
 	}
-	read, err := e.provider.read(answer, texts)
+	read, err := e.provider.read(answer)
 	if err != nil {
 		return response{}, err
 	}
