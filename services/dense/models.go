@@ -31,12 +31,12 @@ const (
 
 // ModelInfo describes a model of a database.
 type ModelInfo struct {
-	ID        int64
-	Model     embed.Model
-	Status    Status
-	Sensitive bool // includes sensitive memories
-	Vectors   int64
-	CreatedAt time.Time
+	ID int64 `json:"-"`
+	embed.Model
+	Status    Status    `json:"status"`
+	Vectors   int64     `json:"vectors"`
+	Sensitive bool      `json:"sensitive"` // includes sensitive memories
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // modelState decides whether a model's vectors may be written.

@@ -22,18 +22,18 @@ import (
 
 // Model identifies a vector space. Vectors of different models cannot be compared.
 type Model struct {
-	Provider   string
-	Name       string
-	Dimensions int
+	Provider   string `json:"provider"`
+	Name       string `json:"name"`
+	Dimensions int    `json:"dimensions"`
 	// DocumentPrefix and QueryPrefix belong before each text. The caller of the embedder puts them there. They are part of
 	// the space: the same model with other prefixes gives vectors that do not match.
-	DocumentPrefix string
-	QueryPrefix    string
+	DocumentPrefix string `json:"document_prefix,omitempty"`
+	QueryPrefix    string `json:"query_prefix,omitempty"`
 	// QueryDimensions is the number of leading components that queries use; their other components are 0. The value 0
 	// means all. It follows from the other fields and does not tell models apart.
-	QueryDimensions int
+	QueryDimensions int `json:"-"`
 	// Local is true if the embedder sends no text outside this host. It is not part of the space.
-	Local bool
+	Local bool `json:"local"`
 }
 
 // Queried returns how many leading components of a query may differ from 0.

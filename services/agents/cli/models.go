@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/triskele/triskele/services/agents/internal/render"
 	"github.com/triskele/triskele/services/dense"
@@ -53,26 +52,7 @@ func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
 }
 
 func printModels(env *Env, list []dense.ModelInfo) error {
-	type model struct {
-		Provider       string       `json:"provider"`
-		Name           string       `json:"name"`
-		Dimensions     int          `json:"dimensions"`
-		DocumentPrefix string       `json:"document_prefix,omitempty"`
-		QueryPrefix    string       `json:"query_prefix,omitempty"`
-		Local          bool         `json:"local"`
-		Status         dense.Status `json:"status"`
-		Vectors        int64        `json:"vectors"`
-		Sensitive      bool         `json:"sensitive"`
-		CreatedAt      time.Time    `json:"created_at"`
-	}
-	models := []model{}
-	for _, m := range list {
-		models = append(models, model{
-			m.Model.Provider, m.Model.Name, m.Model.Dimensions, m.Model.DocumentPrefix, m.Model.QueryPrefix, m.Model.Local,
-			m.Status, m.Vectors, m.Sensitive, m.CreatedAt,
-		})
-	}
-	return env.show(true, models, "")
+	return env.show(true, append([]dense.ModelInfo{}, list...), "") // none is an empty list
 }
 
 type pruneModelsCmd struct{ removeFlags }
