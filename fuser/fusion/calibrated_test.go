@@ -245,7 +245,7 @@ func BenchmarkModel(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range 150 {
-			model.LogOdds(&candidates[i%len(candidates)].Features)
+			model.LogOdds(&candidates[i%len(candidates)])
 		}
 	}
 }

@@ -110,14 +110,5 @@ func (m *Model) logOdds(x *[features]float32) (by [roles]float64) {
 	return by
 }
 
-// LogOdds returns the log-odds that a memory with these features is relevant.
-func (m *Model) LogOdds(x *[features]float32) float64 {
-	sum := 0.
-	for _, part := range m.logOdds(x) {
-		sum += part
-	}
-	return sum
-}
-
 // Probability is the inverse of the log-odds.
 func Probability(logOdds float64) float64 { return 1 / (1 + math.Exp(-logOdds)) }

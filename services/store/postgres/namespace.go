@@ -184,12 +184,6 @@ func (s Scoped) Query(ctx context.Context, statement string, args ...any) (pgx.R
 	return &scopedRows{Rows: rows, results: results}, nil
 }
 
-// QueryRow is like pgx's.
-func (s Scoped) QueryRow(ctx context.Context, statement string, args ...any) pgx.Row {
-	rows, err := s.Query(ctx, statement, args...)
-	return scopedRow{rows, err}
-}
-
 // scopedRows closes the batch with the rows, which commits the transaction of a single statement.
 type scopedRows struct {
 	pgx.Rows
@@ -217,27 +211,4 @@ func (r *scopedRows) Err() error {
 		return err
 	}
 	return r.err
-}
-
-type scopedRow struct {
-	rows pgx.Rows
-	err  error
-}
-
-func (r scopedRow) Scan(targets ...any) error {
-	if r.err != nil {
-		return r.err
-	}
-	defer r.rows.Close()
-	if !r.rows.Next() {
-		if err := r.rows.Err(); err != nil {
-			return err
-		}
-		return pgx.ErrNoRows
-	}
-	if err := r.rows.Scan(targets...); err != nil {
-		return err
-	}
-	r.rows.Close()
-	return r.rows.Err()
 }

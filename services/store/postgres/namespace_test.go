@@ -43,8 +43,8 @@ func TestOneTransaction(t *testing.T) {
 		t.Error("a statement has run in no transaction block where there are nodes, want one")
 	}
 
-	var scans string // set in the block, so nodes hear of it
-	if err := postgres.In(pool, "a").Searching(map[string]string{"enable_seqscan": "off"}).QueryRow(t.Context(), "SHOW enable_seqscan").Scan(&scans); err != nil || scans != "off" {
+	// It is set in the block, so nodes hear of it.
+	if scans, err := value[string](t, postgres.In(pool, "a").Searching(map[string]string{"enable_seqscan": "off"}), "SHOW enable_seqscan"); err != nil || scans != "off" {
 		t.Errorf("enable_seqscan is %q, %v, want off", scans, err)
 	}
 
@@ -53,14 +53,15 @@ func TestOneTransaction(t *testing.T) {
 		t.Errorf("citus.propagate_set_commands is %q, %v, want local: nodes hear of SET LOCAL", tell, err)
 	}
 
-	process := func() (pid int) {
-		if err := postgres.In(pool, "a").QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+	process := func() int {
+		pid, err := value[int](t, postgres.In(pool, "a"), "SELECT pg_backend_pid()")
+		if err != nil {
 			t.Fatal(err)
 		}
 		return pid
 	}
 	want := process()
-	if err := postgres.In(pool, "a").QueryRow(t.Context(), "SELECT 1 / $1::int", 0).Scan(new(int)); err == nil {
+	if _, err := value[int](t, postgres.In(pool, "a"), "SELECT 1 / $1::int", 0); err == nil {
 		t.Error("a division by zero has succeeded")
 	}
 	if _, err := postgres.In(pool, "a").Exec(t.Context(), "SELECT 1 / $1::int", 0); err == nil {
@@ -98,4 +99,13 @@ func TestCallRepeats(t *testing.T) {
 	if got, err := postgres.Call(t.Context(), pool, "a", "SELECT 1 / $1::int", []any{0}, pgx.RowTo[int]); err == nil {
 		t.Errorf("got %d, want an error", got)
 	}
+}
+
+// value returns the only value of a query.
+func value[T any](t *testing.T, in postgres.Scoped, query string, args ...any) (one T, err error) {
+	rows, err := in.Query(t.Context(), query, args...)
+	if err != nil {
+		return one, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
 }

@@ -10,12 +10,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/XSAM/otelsql"
@@ -168,24 +166,6 @@ func ExecEach[T any](ctx context.Context, tx *sql.Tx, statement string, items []
 		}
 	}
 	return nil
-}
-
-// Args collects the arguments of a statement while its text is built.
-type Args []any
-
-// Add appends an argument and returns its placeholder.
-func (a *Args) Add(v any) string {
-	*a = append(*a, v)
-	return "?" + strconv.Itoa(len(*a))
-}
-
-// AddJSON appends a list as JSON, for json_each.
-func (a *Args) AddJSON(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("sqlite: argument %T is not JSON: %v", v, err)) // callers pass only lists of strings and scalars
-	}
-	return a.Add(string(text))
 }
 
 // Micros returns a stored time; the zero time is NULL.
