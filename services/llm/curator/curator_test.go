@@ -288,10 +288,10 @@ func TestNothingSecretIsSent(t *testing.T) {
 		if _, err := sys.memories.Supersede(t.Context(), &triskelev1.SupersedeRequest{Id: old.GetId(), Replacement: &triskelev1.Memory{Namespace: "n", Content: "The gate."}}); err != nil {
 			t.Fatal(err)
 		}
-		found, err := triskelev1.NewRecallServiceClient(sys.Conn).Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{"n"}, Query: blue})
-		if err != nil || !slices.ContainsFunc(found.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory().GetSensitive() }) {
-			t.Fatalf("recall does not find the sensitive memory, so this test shows nothing: %v, %v", found, err)
-		}
+		sys.until("recall that finds the sensitive memory, without which this test shows nothing", func() bool { // its index may be behind, and a busy machine give no contents
+			found, err := triskelev1.NewRecallServiceClient(sys.Conn).Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{"n"}, Query: blue})
+			return err == nil && slices.ContainsFunc(found.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory().GetSensitive() })
+		})
 		sys.decided(sys.remember("n", blue, nil))
 		sys.remember("n", secret, func(m *triskelev1.Memory) { m.Sensitive = true })
 		sys.decided(sys.remember("n", merged, nil))
