@@ -98,7 +98,7 @@ func FuzzNetwork(f *testing.F) {
 					m.From, m.To = in.int64(), in.int64()
 				}
 				row := rows.Put(m)
-				n.put(row, m.ID, in.memory())
+				n.put(row, in.memory())
 			case 2:
 				drop(fuzzID(in.few()))
 			case 3:
@@ -130,9 +130,9 @@ func FuzzNetwork(f *testing.F) {
 		for i := range int64(8) {
 			drop(fuzzID(i))
 		}
-		if n.indexed != 0 || n.size != 0 || len(n.linkers) != 0 || len(n.ends) != 0 || len(n.concept) != 0 || n.fuzzy.entries != 0 {
+		if n.indexed != 0 || n.size != 0 || len(n.linkers) != 0 || n.ends.Len() != 0 || len(n.concept) != 0 || n.fuzzy.entries != 0 {
 			t.Errorf("got %d memories, %d bytes, %d linkers, %d ends, %d concepts and %d trigrams of an empty network",
-				n.indexed, n.size, len(n.linkers), len(n.ends), len(n.concept), n.fuzzy.entries)
+				n.indexed, n.size, len(n.linkers), n.ends.Len(), len(n.concept), n.fuzzy.entries)
 		}
 	})
 }

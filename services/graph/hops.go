@@ -194,7 +194,7 @@ func (h *hopWalk) linked(best []uint32, scores map[uint32]float64) {
 		if expires := h.n.rows.Expires[at]; !h.n.live(at, h.time) || expires > 0 && expires <= cmp.Or(h.time.at, now) {
 			continue
 		}
-		share := h.config.Decay * lent[i] / float64(len(m.Links)+len(h.n.linkers[m.key]))
+		share := h.config.Decay * lent[i] / float64(len(m.Links)+len(h.n.linkersOf(at)))
 		for _, l := range w.links(at) {
 			scores[l.memory] += share
 			h.note(way{memory: h.n.rows.IDs[l.memory], fromMemory: h.n.rows.IDs[at], relation: l.via}, share)

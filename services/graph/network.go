@@ -6,8 +6,6 @@ import (
 	"sort"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/triskele/triskele/services/store/replica"
 )
 
@@ -18,10 +16,11 @@ type network struct {
 	reader
 	rows *replica.Rows
 
-	memories  []memoryNode       // by row
-	indexed   int                // memories in the graph
-	ends      map[int64]uint32   // memories by endKey
-	linkers   map[int64][]uint32 // memories that link to an endKey, ascending
+	memories  []memoryNode           // by row
+	indexed   int                    // memories in the graph
+	keys      []int64                // endKeys by row; none before the first link
+	ends      *replica.RowsBy[int64] // memories by endKey, if there are keys
+	linkers   map[int64][]uint32     // memories that link to an endKey, ascending
 	concepts  []conceptNode
 	specific  []float64 // by place: the specificity, side by side for walks
 	concept   map[int64]uint32
@@ -35,11 +34,30 @@ type network struct {
 
 // memoryNode is a memory's row.
 type memoryNode struct {
-	key      int64 // an endKey
-	indexed  bool
 	mentions []arc // by concept id, ascending
-	Facts    []factRow
-	Links    []authorLink
+	*stated
+}
+
+// stated is what a memory states itself. Most state nothing.
+type stated struct {
+	Facts []factRow
+	Links []authorLink
+}
+
+// absent is of a row without a memory in the graph, silent of a memory that states nothing.
+var absent, silent = &stated{}, &stated{}
+
+func (m *memoryNode) indexed() bool { return m.stated != absent }
+
+// states returns what a memory states, to add to it. Nothing is kept for an absent one.
+func (m *memoryNode) states() *stated {
+	switch m.stated {
+	case absent:
+		return &stated{}
+	case silent:
+		m.stated = &stated{}
+	}
+	return m.stated
 }
 
 // arc is a mention, from either end.
@@ -104,27 +122,33 @@ type statedSpace struct {
 
 // Sizes in bytes, for network.size.
 const (
-	memoryBytes  = 8 + 8 + 3*24 + 24 // with its place in ends
+	memoryBytes  = 8 + 24 + 8 + 8 // with its place in ends
 	conceptBytes = 8 + 16 + 2*24 + 2*4 + 8 + 24 + 16
 	arcBytes     = 2 * 8 // from both ends
+	statedBytes  = 2 * 24
 	factBytes    = 96 + 2*8 + 100
 	linkBytes    = 24 + 60
 )
 
 // newNetwork returns the empty network of an image's rows.
 func newNetwork(rows *replica.Rows, r reader) *network {
-	return &network{
-		reader: r, rows: rows, ends: map[int64]uint32{}, linkers: map[int64][]uint32{}, concept: map[int64]uint32{},
+	n := &network{
+		reader: r, rows: rows, linkers: map[int64][]uint32{}, concept: map[int64]uint32{},
 		relations: map[string]string{}, meanings: space{dims: r.dims}, said: statedSpace{space: space{dims: r.dims}, rows: map[fact]uint32{}},
 	}
+	n.ends = replica.NewRowsBy(func(row uint32) int64 { return n.keys[row] }, func(key int64) uint64 { return uint64(key) }) // a hash already
+	return n
 }
 
 // put adds or replaces a memory.
-func (n *network) put(row uint32, id uuid.UUID, rows memoryRows) {
+func (n *network) put(row uint32, rows memoryRows) {
 	n.Drop(row)
 	n.room(int(row) + 1)
 	node := &n.memories[row]
-	*node = memoryNode{key: endKey(id), indexed: true, Facts: rows.Facts, Links: rows.Links}
+	*node = memoryNode{stated: silent}
+	if len(rows.Facts)+len(rows.Links) > 0 {
+		*node.states() = stated{rows.Facts, rows.Links}
+	}
 	slices.SortFunc(rows.Mentions, func(a, b mention) int { return cmp.Compare(a.concept, b.concept) })
 	for _, m := range rows.Mentions {
 		c := n.conceptAt(m.concept)
@@ -141,8 +165,9 @@ func (n *network) put(row uint32, id uuid.UUID, rows memoryRows) {
 
 // room makes room for rows below a number.
 func (n *network) room(rows int) {
-	if rows > len(n.memories) {
-		n.memories = slices.Grow(n.memories, rows-len(n.memories))[:rows]
+	n.memories = slices.Grow(n.memories, max(0, rows-len(n.memories)))
+	for len(n.memories) < rows {
+		n.memories = append(n.memories, memoryNode{stated: absent})
 	}
 }
 
@@ -166,14 +191,38 @@ func (n *network) add(row uint32) {
 	for _, l := range node.Links {
 		n.linkers[l.Target] = insert(n.linkers[l.Target], row)
 	}
-	n.ends[node.key] = row
+	switch {
+	case n.keys != nil:
+		n.end(row)
+	case len(node.Links) > 0:
+		for other := range n.memories {
+			if n.memories[other].indexed() {
+				n.end(uint32(other))
+			}
+		}
+	}
 	n.indexed++
 	n.size += node.bytes()
 }
 
+// end lets links lead to a memory.
+func (n *network) end(row uint32) {
+	n.keys = append(n.keys, make([]int64, len(n.memories)-len(n.keys))...)
+	n.keys[row] = endKey(n.rows.IDs[row])
+	n.ends.Add(row)
+}
+
+// linkersOf returns the memories that link to one.
+func (n *network) linkersOf(row uint32) []uint32 {
+	if len(n.linkers) == 0 {
+		return nil
+	}
+	return n.linkers[n.keys[row]]
+}
+
 // Drop implements replica.Part.
 func (n *network) Drop(row uint32) {
-	if int(row) >= len(n.memories) || !n.memories[row].indexed {
+	if int(row) >= len(n.memories) || !n.memories[row].indexed() {
 		return
 	}
 	node := n.memories[row]
@@ -208,14 +257,21 @@ func (n *network) Drop(row uint32) {
 			delete(n.linkers, l.Target)
 		}
 	}
-	delete(n.ends, node.key)
+	if n.keys != nil {
+		n.ends.Remove(n.keys[row])
+		n.keys[row] = 0
+	}
 	n.indexed--
 	n.size -= node.bytes()
-	n.memories[row] = memoryNode{}
+	n.memories[row] = memoryNode{stated: absent}
 }
 
 func (m *memoryNode) bytes() int64 {
-	return int64(memoryBytes + len(m.mentions)*arcBytes + len(m.Facts)*factBytes + len(m.Links)*linkBytes)
+	own := 0
+	if m.stated != silent {
+		own = statedBytes
+	}
+	return int64(memoryBytes + own + len(m.mentions)*arcBytes + len(m.Facts)*factBytes + len(m.Links)*linkBytes)
 }
 
 // Bytes implements replica.Part.
@@ -384,7 +440,7 @@ func (n *network) live(memory uint32, t moment) bool {
 	if int(memory) >= len(n.memories) { // of an image's row that the graph does not have yet, or never: it is sensitive
 		return false
 	}
-	if indexed := n.memories[memory].indexed; !indexed || t.superseded && t.at == 0 {
+	if indexed := n.memories[memory].indexed(); !indexed || t.superseded && t.at == 0 {
 		return indexed
 	}
 	from := n.rows.From[memory]

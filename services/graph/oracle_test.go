@@ -83,13 +83,13 @@ func exact(n *network, seeds []seed, t moment, hub, maxLinks int, starts map[uin
 			sum += weight(a)
 		}
 		var links []uint32
-		if len(m.Links)+len(n.linkers[m.key]) <= maxLinks {
+		if len(m.Links)+len(n.linkersOf(uint32(i))) <= maxLinks {
 			for _, l := range m.Links {
-				if to, known := n.ends[l.Target]; known && n.live(to, t) {
+				if to, known := n.ends.Find(l.Target); known && n.live(to, t) {
 					links = append(links, to)
 				}
 			}
-			for _, from := range n.linkers[m.key] {
+			for _, from := range n.linkersOf(uint32(i)) {
 				if n.live(from, t) {
 					links = append(links, from)
 				}
@@ -184,7 +184,7 @@ func putRandom(n *network, random *rand.Rand, zipf *rand.Zipf, id uuid.UUID, mem
 	for range random.IntN(3) {
 		rows.Links = append(rows.Links, authorLink{endKey(memoryID(random.IntN(memories))), "cites"})
 	}
-	n.put(row, id, rows)
+	n.put(row, rows)
 	for _, name := range names {
 		n.name(conceptID(vocabulary(name)), vocabulary(name), nil)
 	}
@@ -323,7 +323,7 @@ func again(n *network) *network {
 	}
 	var all []at
 	for row := range n.memories {
-		if n.memories[row].indexed {
+		if n.memories[row].indexed() {
 			all = append(all, at{n.rows.IDs[row], uint32(row)})
 		}
 	}
@@ -349,7 +349,9 @@ func again(n *network) *network {
 	for row, id := range rows.IDs {
 		from := &n.memories[rowOf(n, id)]
 		to := &out.memories[row]
-		to.key, to.indexed, to.Facts, to.Links = from.key, true, slices.Clone(from.Facts), from.Links
+		if to.stated = silent; from.stated != silent {
+			*to.states() = stated{slices.Clone(from.Facts), from.Links}
+		}
 		for _, a := range from.mentions {
 			edges = append(edges, edge{uint32(row), out.conceptAt(n.concepts[a.to].id), a.salience})
 		}
@@ -422,7 +424,7 @@ func TestFactsThatCloseOthers(t *testing.T) {
 					From: random.Int64N(5), To: max(0, random.Int64N(20)-14),
 				})
 			}
-			n.put(rows.Put(m), m.ID, memoryRows{Facts: facts})
+			n.put(rows.Put(m), memoryRows{Facts: facts})
 		}
 		for _, at := range []time.Time{{}, time.UnixMicro(1), time.UnixMicro(2), time.UnixMicro(3)} {
 			now := momentOf(at, false)
@@ -450,7 +452,7 @@ func BenchmarkTriples(b *testing.B) {
 	for i := range int64(20_000) {
 		facts = append(facts, factRow{Source: 1, Target: 2 + i, Relation: "is", Single: true, From: i})
 	}
-	n.put(rows.Put(replica.Memory{ID: fuzzID(1)}), fuzzID(1), memoryRows{Facts: facts})
+	n.put(rows.Put(replica.Memory{ID: fuzzID(1)}), memoryRows{Facts: facts})
 	for b.Loop() {
 		if got := (&View{n, momentOf(time.Time{}, false), nil, nil}).Triples(); len(got) != len(facts) {
 			b.Fatalf("%d facts, want %d", len(got), len(facts))

@@ -346,13 +346,13 @@ type neighbour struct {
 // empty above maxLinks.
 func (w *walker) links(memory uint32) []neighbour {
 	m := &w.n.memories[memory]
-	linkers := w.n.linkers[m.key]
+	linkers := w.n.linkersOf(memory)
 	if len(m.Links)+len(linkers) > w.maxLinks {
 		return nil
 	}
 	out := w.neighbours[:0]
 	for _, l := range m.Links {
-		if target, known := w.n.ends[l.Target]; known && w.n.live(target, w.time) {
+		if target, known := w.n.ends.Find(l.Target); known && w.n.live(target, w.time) {
 			out = append(out, neighbour{target, l.Relation})
 		}
 	}

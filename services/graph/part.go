@@ -77,7 +77,7 @@ func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids
 			case rows == nil:
 				n.Drop(row)
 			default:
-				n.put(row, id, *rows)
+				n.put(row, *rows)
 			}
 		}
 		for _, t := range texts {
@@ -114,24 +114,25 @@ func (n *network) load(ctx context.Context, tx replica.Tx, namespace string) err
 		case m != nil:
 			all = append(all, edge{row, n.conceptAt(m.concept), float32(m.salience)})
 		case l != nil:
-			n.memories[row].Links = append(n.memories[row].Links, *l)
+			of := n.memories[row].states()
+			of.Links = append(of.Links, *l)
 		default:
-			n.memories[row].key, n.memories[row].indexed = endKey(id), true
+			n.memories[row].stated = silent
 		}
 	}); err != nil {
 		return err
 	}
 	if err := n.facts(ctx, tx, namespace, nil, func(id uuid.UUID, f factRow) {
 		if find(id) {
-			n.memories[row].Facts = append(n.memories[row].Facts, f)
+			of := n.memories[row].states()
+			of.Facts = append(of.Facts, f)
 		}
 	}); err != nil {
 		return err
 	}
 	n.fill(all)
-	n.ends = make(map[int64]uint32, n.rows.Len())
 	for row := range n.memories {
-		if n.memories[row].indexed {
+		if n.memories[row].indexed() {
 			n.add(uint32(row))
 		}
 	}

@@ -64,7 +64,7 @@ func (v *View) name(id int64) string {
 func (v *View) memories() []uint32 {
 	var out []uint32
 	for row := range v.network.memories {
-		if v.network.memories[row].indexed {
+		if v.network.memories[row].indexed() {
 			out = append(out, uint32(row))
 		}
 	}

@@ -380,7 +380,7 @@ func (r *Rows) forgetKeys() {
 		}
 	}
 	for row := range r.of {
-		r.of[row] = slices.DeleteFunc(r.of[row], func(label uint32) bool { return gone[label] })
+		r.unlist(uint32(row), func(label uint32) bool { return gone[label] })
 	}
 	clear(r.keys)
 }

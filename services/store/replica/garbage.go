@@ -9,8 +9,9 @@ import (
 )
 
 // allowedGarbage is how much garbage may wait for the collector. Go's default, as much as is live, would double the memory of large
-// images. They hold few pointers, so collecting more often costs little.
-const allowedGarbage = 128 << 20
+// images. They hold few pointers, so collecting more often costs little. What a load leaves is given back at
+// once: Go would keep a tenth of the heap.
+const allowedGarbage = 64 << 20
 
 // boundGarbage bounds the garbage of this process from now on, unless GOGC is set. After each collection it tells the collector
 // what part of the live memory allowedGarbage is.
@@ -32,7 +33,7 @@ var boundGarbage = sync.OnceFunc(func() {
 	again(0)
 })
 
-// garbagePercent returns allowedGarbage in percent of live memory, from 5 to 100.
+// garbagePercent returns allowedGarbage in percent of live memory, from 4 to 100.
 func garbagePercent(live uint64) int {
-	return int(min(max(allowedGarbage*100/max(live, 1), 5), 100))
+	return int(min(max(allowedGarbage*100/max(live, 1), 4), 100))
 }

@@ -12,7 +12,7 @@ func TestGarbagePercent(t *testing.T) {
 	for _, test := range []struct {
 		live uint64
 		want int
-	}{{0, 100}, {100 << 20, 100}, {256 << 20, 50}, {1 << 30, 12}, {1 << 40, 5}} {
+	}{{0, 100}, {64 << 20, 100}, {256 << 20, 25}, {1 << 30, 6}, {1 << 40, 4}} {
 		if got := garbagePercent(test.live); got != test.want {
 			t.Errorf("with %d MiB live, %d %% may be garbage, want %d", test.live>>20, got, test.want)
 		}
@@ -29,11 +29,11 @@ func TestLessGarbageBesideMuchMemory(t *testing.T) {
 		runtime.GC()
 		set := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(set)
-		if set[0].Value.Uint64() <= 12 {
+		if set[0].Value.Uint64() <= 6 {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("GOGC is %d beside 1 GiB, want at most 12", set[0].Value.Uint64())
+			t.Fatalf("GOGC is %d beside 1 GiB, want at most 6", set[0].Value.Uint64())
 		}
 	}
 	runtime.KeepAlive(large)

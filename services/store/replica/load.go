@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -45,10 +46,14 @@ func (s *Set) load(img *image) {
 		return err
 	})
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	defer func() {
 		close(img.loading)
 		img.loading = nil
+		large := img.bytes >= allowedGarbage
+		s.mu.Unlock()
+		if large {
+			debug.FreeOSMemory()
+		}
 	}()
 	switch img.err = err; {
 	case err == nil:

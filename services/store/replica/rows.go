@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"hash/maphash"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -19,7 +20,7 @@ type Rows struct {
 	To         []int64 // when another memory superseded it; 0 if none did
 	Expires    []int64 // 0 means never
 
-	row     map[uuid.UUID]uint32
+	byID    *RowsBy[uuid.UUID]
 	free    []uint32
 	present bitset // rows in use
 	current bitset // of these, not superseded
@@ -27,13 +28,17 @@ type Rows struct {
 	threads threads
 
 	// A label is a tag, a category, or a metadata value of a key that a filter has asked for.
-	labels map[string]uint32
-	names  []string          // by label; "" for an unused one
-	bitmap []*roaring.Bitmap // by label; nil for an unused one
-	unused []uint32          // labels
-	of     [][]uint32        // labels by row
-	keys   map[string]bool   // metadata keys that filters have asked for
+	labels   map[string]uint32
+	names    []string          // by label; "" for an unused one
+	bitmap   []*roaring.Bitmap // by label; nil for an unused one
+	unused   []uint32          // labels
+	of       []uint32          // by row: the place of its first label in labelled
+	labelled []labelOf         // a list for each row; that at 0 has places without a label
+	keys     map[string]bool   // metadata keys that filters have asked for
 }
+
+// labelOf is a label of a row, and the place of the row's next one, or 0.
+type labelOf struct{ label, next uint32 }
 
 // Memory is what the database has of a memory for Rows.
 type Memory struct {
@@ -51,19 +56,21 @@ type Memory struct {
 
 // NewRows returns the rows of an empty namespace. Only followers and tests change rows.
 func NewRows() *Rows {
-	return &Rows{row: map[uuid.UUID]uint32{}, labels: map[string]uint32{}, keys: map[string]bool{}}
+	r := &Rows{labels: map[string]uint32{}, labelled: make([]labelOf, 1), keys: map[string]bool{}}
+	seed := maphash.MakeSeed()
+	r.byID = NewRowsBy(func(row uint32) uuid.UUID { return r.IDs[row] }, func(id uuid.UUID) uint64 { return maphash.Bytes(seed, id[:]) })
+	return r
 }
 
 // Len is the number of rows, including those of deleted memories.
 func (r *Rows) Len() int { return len(r.IDs) }
 
 // Count is the number of memories.
-func (r *Rows) Count() int { return len(r.row) }
+func (r *Rows) Count() int { return r.byID.Len() }
 
 // Row returns the row of a memory.
 func (r *Rows) Row(id uuid.UUID) (row uint32, known bool) {
-	row, known = r.row[id]
-	return row, known
+	return r.byID.Find(id)
 }
 
 // InOrder returns a Row for callers that ask for memories in the order of rows, nearly. It hardly ever looks into the map.
@@ -82,7 +89,7 @@ func (r *Rows) InOrder() func(id uuid.UUID) (row uint32, known bool) {
 
 // Put adds or replaces a memory and returns its row.
 func (r *Rows) Put(m Memory) uint32 {
-	row, known := r.row[m.ID]
+	row, known := r.byID.Find(m.ID)
 	switch last := len(r.free) - 1; {
 	case known:
 		r.unlabel(row)
@@ -96,11 +103,11 @@ func (r *Rows) Put(m Memory) uint32 {
 		row = uint32(len(r.IDs))
 		r.IDs, r.Importance, r.Created = append(r.IDs, uuid.Nil), append(r.Importance, 0), append(r.Created, 0)
 		r.From, r.To, r.Expires = append(r.From, 0), append(r.To, 0), append(r.Expires, 0)
-		r.of = append(r.of, nil)
+		r.of = append(r.of, 0)
 		r.present, r.current = r.present.grow(row), r.current.grow(row)
 	}
-	r.row[m.ID] = row
 	r.IDs[row], r.Importance[row], r.Created[row], r.From[row], r.To[row], r.Expires[row] = m.ID, m.Importance, m.Created, m.From, m.To, m.Expires
+	r.byID.Add(row)
 	r.present.set(row)
 	r.current.put(row, m.To == 0)
 	if m.Expires > 0 {
@@ -126,7 +133,7 @@ func (r *Rows) Drop(row uint32) {
 	if r.Expires[row] > 0 {
 		r.mortal--
 	}
-	delete(r.row, r.IDs[row])
+	r.byID.Remove(r.IDs[row])
 	r.IDs[row] = uuid.Nil
 	r.present.clear(row)
 	r.current.clear(row)
@@ -145,18 +152,38 @@ func (r *Rows) label(row uint32, name string) {
 		r.labels[name], r.names[label], r.bitmap[label] = label, name, roaring.New()
 	}
 	if r.bitmap[label].CheckedAdd(row) {
-		r.of[row] = append(r.of[row], label)
+		at := r.labelled[0].next
+		if at == 0 {
+			at, r.labelled = uint32(len(r.labelled)), append(r.labelled, labelOf{})
+		} else {
+			r.labelled[0].next = r.labelled[at].next
+		}
+		r.labelled[at], r.of[row] = labelOf{label, r.of[row]}, at
 	}
 }
 
 // unlabel removes a row's labels.
 func (r *Rows) unlabel(row uint32) {
-	for _, label := range r.of[row] {
+	r.unlist(row, func(label uint32) bool {
 		if r.bitmap[label].Remove(row); r.bitmap[label].IsEmpty() {
 			r.forgetLabel(label)
 		}
+		return true
+	})
+}
+
+// unlist removes labels from the list of a row.
+func (r *Rows) unlist(row uint32, gone func(label uint32) bool) {
+	for link := &r.of[row]; *link != 0; {
+		at := *link
+		of := &r.labelled[at]
+		if !gone(of.label) {
+			link = &of.next
+			continue
+		}
+		*link = of.next
+		*of, r.labelled[0].next = labelOf{next: r.labelled[0].next}, at
 	}
-	r.of[row] = nil
 }
 
 // forgetLabel removes a label with its name, which may be private.
@@ -186,7 +213,7 @@ func metadataLabel(key string, value any) string {
 
 // bytes is about the memory of the rows.
 func (r *Rows) bytes() int64 {
-	n := int64(len(r.IDs))*(16+5*8+24+8+32) + r.threads.bytes()
+	n := int64(len(r.IDs))*(16+5*8+4) + 8*int64(len(r.labelled)) + r.byID.bytes() + r.threads.bytes()
 	for _, b := range r.bitmap {
 		if b != nil {
 			n += int64(b.GetSizeInBytes()) + 160
