@@ -115,7 +115,7 @@ func (l Listener) listen(protected bool, log *slog.Logger) (net.Listener, error)
 // open returns the gate for tokens, nil if none are configured.
 func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Logger) (*byToken, error) {
 	if a.Tokens == "" && a.OIDC.Issuer == "" {
-		return nil, nil
+		return nil, a.unheeded()
 	}
 	audit, err := openAudit(a.Audit)
 	if err != nil {
@@ -136,6 +136,24 @@ func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Log
 		}
 	}
 	return g, nil
+}
+
+// unheeded refuses what counts for tokens only: whoever asks for a log or a limit would believe that there is one.
+func (a Access) unheeded() error {
+	flag := ""
+	switch {
+	case a.Audit != "":
+		flag = "--audit"
+	case a.RateLimit != 0:
+		flag = "--rate-limit"
+	case a.Quota != 0:
+		flag = "--write-quota"
+	case a.OIDC.Audience != "":
+		flag = "--oidc-audience"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s needs callers with tokens: give --tokens or --oidc-issuer as well", flag)
 }
 
 // openAudit opens the log of writes and refusals. An empty path discards it.

@@ -516,6 +516,10 @@ func TestBadFiles(t *testing.T) {
 		"authorities' names": {auth.Listener{TLS: with(func(t *auth.TLS) { t.CA = "" }), Clients: []string{"x"}}, auth.Access{}, "--tls-ca"},
 		"no interval":        {auth.Listener{TLS: with(func(t *auth.TLS) { t.Reload = 0 })}, auth.Access{}, "--tls-reload"},
 		"tokens":             {auth.Listener{TLS: plain}, auth.Access{Tokens: bad}, "--tokens"},
+		"audit of nobody":    {auth.Listener{TLS: plain}, auth.Access{Audit: "-"}, "--audit needs callers with tokens"},
+		"rate of nobody":     {auth.Listener{TLS: plain}, auth.Access{RateLimit: 1}, "--rate-limit needs"},
+		"quota of nobody":    {auth.Listener{TLS: plain}, auth.Access{Quota: 1}, "--write-quota needs"},
+		"no issuer":          {auth.Listener{TLS: plain}, auth.Access{OIDC: auth.OIDC{Audience: "x"}}, "--oidc-audience needs"},
 		"no audit":           {auth.Listener{TLS: plain}, auth.Access{Tokens: bad, Audit: t.TempDir()}, "--audit"},
 	} {
 		t.Run(name, func(t *testing.T) {
