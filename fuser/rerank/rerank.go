@@ -47,7 +47,7 @@ var _ gateway.Reranker = (*Client)(nil)
 func New(config Config) (*Client, error) {
 	provider, known := providers[config.Provider]
 	if !known {
-		return nil, fmt.Errorf("provider %q is unknown; it must be cohere, jina, voyage or tei", config.Provider)
+		return nil, fmt.Errorf("provider %q is unknown; it must be transformer, cohere, jina, voyage or tei", config.Provider)
 	}
 	if config.URL == "" {
 		config.URL = provider.url

@@ -230,6 +230,9 @@ func TestFlags(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "canary") {
 			t.Errorf("the error shows the key: %v", err)
 		}
+		if x.flags.Server == "psychic:m" && !strings.Contains(err.Error(), "must be transformer, cohere,") {
+			t.Errorf("an unknown kind: %v", err)
+		}
 		if config.Local != strings.HasPrefix(config.Model, "transformer/") {
 			t.Errorf("%+v: local is %v", x.flags, config.Local)
 		}
