@@ -128,8 +128,8 @@ func TestSpans(t *testing.T) {
 	want := []string{
 		"tools/call recall error.type=tool_error gen_ai.operation.name=execute_tool gen_ai.tool.name=recall mcp.method.name=tools/call network.transport=pipe failed",
 		"tools/call error.type=-32602 gen_ai.operation.name=execute_tool mcp.method.name=tools/call network.transport=pipe rpc.response.status_code=-32602 failed",
-		"resources/read error.type=_OTHER mcp.method.name=resources/read network.transport=pipe failed",
-		"prompts/get what_do_we_know error.type=_OTHER gen_ai.prompt.name=what_do_we_know mcp.method.name=prompts/get network.transport=pipe failed",
+		"resources/read error.type=-32603 mcp.method.name=resources/read network.transport=pipe rpc.response.status_code=-32603 failed",
+		"prompts/get what_do_we_know error.type=-32603 gen_ai.prompt.name=what_do_we_know mcp.method.name=prompts/get network.transport=pipe rpc.response.status_code=-32603 failed",
 		"tools/list mcp.method.name=tools/list network.transport=pipe",
 	}
 	if !slices.Equal(got, want) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -42,4 +43,13 @@ func advice(err error) error {
 		text = "%s. Nothing was changed: read the memory with list and its id, then decide"
 	}
 	return errors.New(strings.Replace(text, "%s", said, 1))
+}
+
+// refused is an advice where the protocol has no result to put it into. Clients tell by its code whether they asked for something wrong.
+func refused(err error) error {
+	code := int64(jsonrpc.CodeInternalError)
+	if c := status.Code(err); c == codes.InvalidArgument || c == codes.OutOfRange {
+		code = jsonrpc.CodeInvalidParams
+	}
+	return &jsonrpc.Error{Code: code, Message: advice(err).Error()}
 }

@@ -79,7 +79,8 @@ const (
 	endBytes   = 80
 )
 
-// quotingLittle shortens errors, which take room in an agent's context.
+// quotingLittle shortens errors, which take room in an agent's context. One without a code of JSON-RPC's gets that of an internal error:
+// the library would say 0, which clients may take for no error.
 func quotingLittle(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, req)
@@ -87,7 +88,7 @@ func quotingLittle(next mcp.MethodHandler) mcp.MethodHandler {
 			if wire := (*jsonrpc.Error)(nil); errors.As(err, &wire) {
 				return nil, &jsonrpc.Error{Code: wire.Code, Message: shortened(wire.Message)}
 			}
-			return nil, errors.New(shortened(err.Error()))
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: shortened(err.Error())}
 		}
 		if called, ok := result.(*mcp.CallToolResult); ok && called.IsError {
 			for _, content := range called.Content {
@@ -119,7 +120,7 @@ func (s *server) read(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.R
 	id := strings.TrimPrefix(req.Params.URI, resourcePrefix)
 	resp, err := s.memories.Get(ctx, &triskelev1.GetRequest{Namespace: s.config.Namespace, Ids: []string{id}})
 	if err != nil {
-		return nil, advice(err)
+		return nil, refused(err)
 	}
 	if len(resp.GetMemories()) == 0 {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
@@ -139,7 +140,7 @@ func (s *server) whatDoWeKnow(ctx context.Context, req *mcp.GetPromptRequest) (*
 	}
 	text, _, err := s.recall(ctx, recallInput{Query: topic})
 	if err != nil {
-		return nil, advice(err)
+		return nil, refused(err)
 	}
 	return &mcp.GetPromptResult{
 		Description: "What is remembered",

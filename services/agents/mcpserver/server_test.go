@@ -352,6 +352,14 @@ func TestResourceAndPrompt(t *testing.T) {
 	if _, err := a.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "triskele://memory/00000000-0000-4000-8000-000000000000"}); err == nil {
 		t.Error("a memory that does not exist can be read")
 	}
+	for uri, code := range map[string]int64{
+		"triskele://memory/crane": jsonrpc.CodeInvalidParams, "triskele://memory/": jsonrpc.CodeInvalidParams,
+	} {
+		_, err := a.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+		if wire := (*jsonrpc.Error)(nil); !errors.As(err, &wire) || wire.Code != code {
+			t.Errorf("%s: error %v, want code %d", uri, err, code)
+		}
+	}
 	prompt, err := a.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "what_do_we_know", Arguments: map[string]string{"topic": "the crane"}})
 	if err != nil {
 		t.Fatal(err)
