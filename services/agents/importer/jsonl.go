@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/internal/lines"
 )
@@ -66,7 +67,7 @@ func (s *JSONL) Read(_ context.Context, take func(Item) error) error {
 
 func (s *JSONL) item(position string, line []byte, keys occurrences) (Item, error) {
 	m := &triskelev1.Memory{}
-	if err := protojson.Unmarshal(line, m); err != nil {
+	if err := rpc.FromJSON(protojson.UnmarshalOptions{}, line, m); err != nil {
 		// protojson varies the space after this prefix.
 		return skip(position, "not a memory", "not a memory: "+strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))), nil
 	}

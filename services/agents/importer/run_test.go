@@ -242,22 +242,27 @@ func TestBadLinesAreNamed(t *testing.T) {
 		`{"content": "taken", "idempotency_key": "k"}`, `{`, `{"content": "x", "importance": 7}`, `{"content": ""}`,
 		`{"content": "x", "metadata": {"a": "` + strings.Repeat("x", 20<<10) + `"}}`, strings.Repeat("x", 5<<20),
 		`{"content": "other", "idempotency_key": "k"}`, `{"content": "x", "namespace": "Not A Name"}`,
-		`{"content": "big", "metadata": {"id": [12345678901234567890, 1]}}`, `{"content": "exact", "metadata": {"id": 36028797018963968}}`, "\xff",
+		`{"content": "big", "metadata": {"id": [12345678901234567890, 1]}}`, `{"content": "exact", "metadata": {"id": 36028797018963968}}`, "\xff", `{"content": "\ud800"}`,
 	}
 	source := jsonl(lines...)
 	source.DefaultNamespace = "bad"
 	report := runs(t, c, source, importer.Options{})
-	want(t, "bad lines", report, 3, 0, 0, 0, 8)
+	want(t, "bad lines", report, 3, 0, 0, 0, 9)
 	got := map[string]string{}
 	for _, p := range report.Problems {
 		got[p.Position] = p.Reason
 	}
 	wanted := map[string]string{
 		"notes:2": "not a memory", "notes:3": "invalid importance", "notes:4": "invalid content", "notes:5": "invalid metadata", "notes:6": "line too long",
-		"notes:7": "conflict", "notes:8": "invalid namespace", "notes:9": "number rounded", "notes:11": "not a memory",
+		"notes:7": "conflict", "notes:8": "invalid namespace", "notes:9": "number rounded", "notes:11": "not a memory", "notes:12": "not a memory",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(wanted) {
 		t.Errorf("got  %v\nwant %v", got, wanted)
+	}
+	if !slices.ContainsFunc(report.Problems, func(p importer.Problem) bool {
+		return p.Position == "notes:12" && strings.Contains(p.Detail, `\ud800 is half of a surrogate pair`)
+	}) {
+		t.Errorf("half a character: %+v", report.Problems)
 	}
 
 	var strict *importer.StrictError
