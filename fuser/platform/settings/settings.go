@@ -26,8 +26,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// off means no file.
-const off = "off"
+// Off, given as the file, means none.
+const Off = "off"
 
 // envPrefix starts the project's environment variables. A key at the top of a file is a variable's name without it,
 // in lower case and with hyphens. It sets every flag that reads the variable.
@@ -91,7 +91,7 @@ type file struct {
 // open parses the file at path, or the first candidate that exists if path is empty. It returns nil for none.
 func open(path string, candidates []string) (*file, error) {
 	switch path {
-	case off:
+	case Off:
 		return nil, nil
 	case "":
 	default:

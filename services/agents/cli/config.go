@@ -37,8 +37,11 @@ func (c *configShowCmd) Run(_ context.Context, env *Env, parsed *kong.Context, s
 		return showLines(env, list)
 	}
 	text := "no configuration file; looked for " + strings.Join(settings.Candidates(parsed.Model.Name), ", ") + "\n"
-	if file := source.File(); file != "" {
+	switch file := source.File(); {
+	case file != "":
 		text = "configuration file " + file + "\n"
+	case source.Config == settings.Off:
+		text = "no configuration file is read: it is off\n"
 	}
 	if len(list) == 0 {
 		return env.print(text + "nothing is set\n")

@@ -18,6 +18,9 @@ func TestConfigShow(t *testing.T) {
 		text += transcript("--config="+file, args)
 	}
 	golden(t, "config-show", strings.ReplaceAll(text, file, "triskele.yaml"))
+	if text := must(t, "", "config", "show", "--config=off"); !strings.HasPrefix(text, "no configuration file is read: it is off\n") {
+		t.Errorf("a file that is off: %q", text)
+	}
 	got := run("", "recall", "x", "--config="+file, "--address=127.0.0.1:1")
 	wantContains(t, "a command that was told by the file", got.err, "127.0.0.1:1")
 	if got = run("", "queue", "list", "--config="+file); got.code != 1 || !strings.Contains(got.err, "is --postgres (or TRISKELE_POSTGRES) its URL?") || strings.Contains(got.err, "secret") {

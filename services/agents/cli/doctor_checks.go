@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -142,10 +143,14 @@ func checkCertificates(files auth.TLS, now time.Time, found *findings) {
 			return
 		}
 	}
-	if files.Cert == "" {
+	if files.Cert == "" || files.Key == "" { // one without the other is what the check of the gateway says
 		return
 	}
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if unread := (*fs.PathError)(nil); errors.As(err, &unread) {
+		found.add(fail, "certificate", "%v: --tls-cert and --tls-key must name files that this user can read", unread)
+		return
+	}
 	if err != nil {
 		found.add(fail, "certificate", "%s and %s are not a pair: %v; issue the certificate again for this key", files.Cert, files.Key, err)
 		return

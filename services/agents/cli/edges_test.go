@@ -20,6 +20,7 @@ func TestWrongUseIsExplained(t *testing.T) {
 	t.Parallel()
 	to := "--address=" + serve(t)
 	first := strings.TrimSpace(strings.TrimPrefix(must(t, "", "remember", "The crane is serviced in spring.", to), "remembered "))
+	expired := strings.TrimSpace(strings.TrimPrefix(must(t, "", "remember", "It was serviced.", "--expires=2020-01-01", to), "remembered "))
 	for want, args := range map[string][]string{
 		"put a text of several words in quotes: triskele remember": {"remember", "several", "words"},
 		"put a text of several words in quotes: triskele recall":   {"recall", "several", "words"},
@@ -27,6 +28,8 @@ func TestWrongUseIsExplained(t *testing.T) {
 		"is missing: name a namespace":                             {"remember", "x", "--namespace=", to},
 		"must be lower-case letters, digits,":                      {"remember", "x", "--namespace=My Project", to},
 		"has an id that begins with 00000000":                      {"get", "00000000", to},
+		"unless it has expired":                                    {"get", expired[:20], to},
+		"give 4 characters or more":                                {"get", first[:3], to},
 	} {
 		if got := run("", args...); got.code == 0 || !strings.Contains(got.err, want) || strings.Contains(got.err, "regex") {
 			t.Errorf("%q: got %+v, want %q", args, got, want)

@@ -78,7 +78,11 @@ var (
 // whole returns ids, each of which may be given by a beginning that one memory of the namespace has alone. It lists the namespace, if
 // there is such an id.
 func (s *session) whole(ctx context.Context, namespace string, ids []string) ([]string, error) {
-	if !slices.ContainsFunc(ids, func(id string) bool { return !wholeID.MatchString(id) && len(id) >= shortest && partID.MatchString(id) }) {
+	part := func(id string) bool { return partID.MatchString(id) && !wholeID.MatchString(id) }
+	if i := slices.IndexFunc(ids, func(id string) bool { return part(id) && len(id) < shortest }); i >= 0 {
+		return nil, fmt.Errorf("%s is too little of an id: give %d characters or more", ids[i], shortest)
+	}
+	if !slices.ContainsFunc(ids, part) {
 		return ids, nil
 	}
 	found := make([]string, len(ids))
@@ -100,8 +104,8 @@ func (s *session) whole(ctx context.Context, namespace string, ids []string) ([]
 	for i, id := range found {
 		if id == "" {
 			found[i] = ids[i]
-			if partID.MatchString(ids[i]) && !wholeID.MatchString(ids[i]) {
-				return nil, fmt.Errorf("no memory in namespace %s has an id that begins with %s", namespace, ids[i])
+			if part(ids[i]) {
+				return nil, fmt.Errorf("no memory in namespace %s has an id that begins with %s, unless it has expired", namespace, ids[i])
 			}
 		}
 	}
