@@ -15,10 +15,11 @@ type saturation struct {
 	scale, constant, perLength float64
 }
 
-func newSaturation(s Settings, averageLength float64) saturation {
-	sat := saturation{scale: s.K1 + 1, constant: 10 * s.K1 * (1 - s.B)}
+// newSaturation is for memories whose lengths have this average.
+func newSaturation(k1, b, averageLength float64) saturation {
+	sat := saturation{scale: k1 + 1, constant: 10 * k1 * (1 - b)}
 	if averageLength > 0 {
-		sat.perLength = 10 * s.K1 * s.B / averageLength
+		sat.perLength = 10 * k1 * b / averageLength
 	}
 	return sat
 }

@@ -18,7 +18,7 @@ func (s *bm25) lend(around *leg.Surroundings) []leg.Scored {
 	most, missing := make([]float64, n), make([]float64, n)
 	for i, t := range s.terms {
 		if most[i] = t.weight; !t.phrase {
-			most[i] = float64(t.weight * s.saturation.scale)
+			most[i] = float64(t.weight * s.threaded.scale)
 		}
 	}
 	found := make([]leg.Scored, len(around.Wanted))

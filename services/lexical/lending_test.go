@@ -99,6 +99,27 @@ func TestShareOfAWord(t *testing.T) {
 	})
 }
 
+// TestLengthInThreads: the words around a memory complete it, so a long turn loses less to a short one than a long note does.
+func TestLengthInThreads(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := newCorpus(f)
+		for name, rest := range map[string]string{"short": "", "long": strings.Repeat(" lesson", 40)} {
+			c.add(t, name+" note", "cello"+rest, nil)
+			c.add(t, name+" turn", "cello"+rest, turn(name, 1, nil))
+			c.add(t, name+" next", "harbour", turn(name, 2, nil))
+			c.add(t, name+" alone", "cello"+rest, turn(name+" alone", 1, nil)) // has no words around
+		}
+		found := search(t, f, "cello", borrowing)
+		share := func(kind string) float64 {
+			return c.hit(t, found, "long "+kind).Score / c.hit(t, found, "short "+kind).Score
+		}
+		if note, turn, alone := share("note"), share("turn"), share("alone"); note > 0.5 || turn < 0.9 || alone != note {
+			t.Errorf("a long memory has %v of a short one's score, %v in a thread, and %v alone in one, want at most 0.5, at least 0.9 and as the first", note, turn, alone)
+		}
+	})
+}
+
 // TestWhoLendsNothing hides a neighbour in every way there is. The answer then scores what it scores alone.
 func TestWhoLendsNothing(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,7 @@ type bm25 struct {
 	// order, so that they are the same on both engines, and in searches and Scores.
 	terms      []sought
 	saturation saturation
+	threaded   saturation // of memories with neighbours
 	attainable float64
 	masses     map[string]float64 // weight of each term of the query in attainable
 	searched   int                // terms that are searched for
@@ -56,7 +57,11 @@ func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q q
 		t := &s.terms[i]
 		if t.bound = t.weight; !t.phrase {
 			of := p.terms[t.number]
-			t.bound *= s.saturation.of(int(of.maxFrequency), of.minLength)
+			most := s.saturation.of(int(of.maxFrequency), of.minLength)
+			if p.rows.Threaded() {
+				most = max(most, s.threaded.of(int(of.maxFrequency), of.minLength))
+			}
+			t.bound *= most
 		}
 	}
 	return s
@@ -119,7 +124,9 @@ func (s *bm25) lookUp() {
 	}
 	slices.SortStableFunc(s.terms, func(a, b sought) int { return cmp.Compare(a.df, b.df) })
 	if s.documents > 0 {
-		s.saturation = newSaturation(s.settings, float64(s.length)/float64(s.documents))
+		average := float64(s.length) / float64(s.documents)
+		s.saturation = newSaturation(s.settings.K1, s.settings.B, average)
+		s.threaded = newSaturation(s.settings.K1*threadK1, s.settings.B*threadB, average)
 	}
 }
 
@@ -172,7 +179,11 @@ func (s *bm25) contribution(t *sought, posting uint32) float64 {
 	if tf == manyTenths {
 		tf = s.frequency(t.number, row)
 	}
-	return float64(t.weight * s.saturation.of(tf, s.lengths[row]))
+	of := &s.saturation
+	if s.rows.HasNeighbours(row) {
+		of = &s.threaded
+	}
+	return float64(t.weight * of.of(tf, s.lengths[row]))
 }
 
 // slack makes up for the rounding of bounds, which are summed up in another order than scores.

@@ -26,7 +26,11 @@ type Settings struct {
 }
 
 // DefaultSettings returns the settings of a namespace without its own. docs/adr/0010-lexical-scorers.md justifies k1 and b.
-func DefaultSettings() Settings { return Settings{Language: "english", K1: 0.9, B: 0.4} }
+func DefaultSettings() Settings { return Settings{Language: "english", K1: 1.2, B: 0.75} }
+
+// threadK1 and threadB are multiples of k1 and b for a memory with neighbours in its thread. The words around complete it, so
+// its own repetitions and length say less (docs/adr/0045-surroundings.md).
+const threadK1, threadB = 3. / 8, 1. / 8
 
 // Check returns an error if a setting is invalid.
 func (s Settings) Check() error {

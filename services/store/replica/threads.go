@@ -54,6 +54,15 @@ func (r *Rows) After(row uint32) (after uint32, there bool) {
 	return p.after, p.thread != 0 && p.after != none
 }
 
+// HasNeighbours reports whether another row is in a row's thread.
+func (r *Rows) HasNeighbours(row uint32) bool {
+	if int(row) >= len(r.threads.places) {
+		return false
+	}
+	p := &r.threads.places[row]
+	return p.thread != 0 && (p.before != none || p.after != none)
+}
+
 // join puts a row into a thread. Its id and creation time must be known.
 func (r *Rows) join(row uint32, thread string, position int64) {
 	t := &r.threads
