@@ -30,7 +30,7 @@ WEIGHTS = {"tasks": 0.7, "brainbench-world": 3.0, "musique-train100-openie": 3.0
 LOST_WEIGHT = 1  # of a question with legs lost
 SHALLOW = 12  # candidates whose best rank is beyond this are sampled
 SAMPLED = 0.08
-FREE_PENALTY, ORDER_PENALTY, PROBABILITY_PENALTY = 1e-6, 0.03, 1e-3
+FREE_PENALTY, ORDER_PENALTY, PROBABILITY_PENALTY = 1e-6, 0.06, 1e-3
 LOGISTIC = 6  # weight of the logistic loss
 # The hook and the agents take the first places or nothing: in the logistic loss, questions asked of another namespace count more,
 # and so do candidates near a leg's first place.
