@@ -11,9 +11,9 @@ import (
 func TestLexicalSettings(t *testing.T) {
 	file := "--sqlite=" + filepath.Join(t.TempDir(), "x.db")
 	must(t, "", "migrate", "up", file)
-	wantContains(t, "defaults", must(t, "", "lexical", "settings", "ns", file), "language english\n", "k1       0.9\n", "prefix   false\n", "scorer   default\n")
-	must(t, "", "lexical", "settings", "ns", "--language=german", "--k1=1.2", "--prefix", "--scorer=ts_rank", file)
-	wantContains(t, "changed", must(t, "", "lexical", "settings", "ns", "--scorer=default", file), "language german\n", "k1       1.2\n", "b        0.4\n", "prefix   true\n", "scorer   default\n")
+	wantContains(t, "defaults", must(t, "", "lexical", "settings", "ns", file), "language english\n", "k1       1.2\n", "prefix   false\n", "scorer   default\n")
+	must(t, "", "lexical", "settings", "ns", "--language=german", "--k1=1.6", "--prefix", "--scorer=ts_rank", file)
+	wantContains(t, "changed", must(t, "", "lexical", "settings", "ns", "--scorer=default", file), "language german\n", "k1       1.6\n", "b        0.75\n", "prefix   true\n", "scorer   default\n")
 	if got := run("", "lexical", "reindex", "ns", file); got.code != 1 || !strings.Contains(got.err, `"ns" is unknown`) {
 		t.Errorf("reindex a namespace that is unknown: %+v", got)
 	}
