@@ -120,6 +120,29 @@ func TestLengthInThreads(t *testing.T) {
 	})
 }
 
+// TestBoundInThreads: a long turn may score more than a long note could, and the search does not leave it out for that.
+func TestBoundInThreads(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := newCorpus(f)
+		for i := range 40 {
+			c.add(t, fmt.Sprint("short ", i), "boat", nil)
+		}
+		for i := range 20 {
+			tag := []string(nil)
+			if i < 2 {
+				tag = []string{"few"}
+			}
+			long := "cello" + strings.Repeat(" lesson", 80-10*min(i, 1)) // the first is the longest, so the second is the best
+			c.add(t, fmt.Sprint("long ", i), long, turn(fmt.Sprint("talk ", i/2), int64(i), func(r *record.Record) { r.Tags = tag }))
+		}
+		found := search(t, f, "cello", func(q *leg.Query) { q.Depth, q.Filter.TagsAny = 1, []string{"few"} })
+		if len(found.Hits) != 1 || c.names[found.Hits[0].ID] != "long 1" {
+			t.Errorf("got %+v, want the second", found.Hits)
+		}
+	})
+}
+
 // TestWhoLendsNothing hides a neighbour in every way there is. The answer then scores what it scores alone.
 func TestWhoLendsNothing(t *testing.T) {
 	t.Parallel()
