@@ -117,6 +117,17 @@ func TestLengthInThreads(t *testing.T) {
 		if note, turn, alone := share("note"), share("turn"), share("alone"); note > 0.5 || turn < 0.9 || alone != note {
 			t.Errorf("a long memory has %v of a short one's score, %v in a thread, and %v alone in one, want at most 0.5, at least 0.9 and as the first", note, turn, alone)
 		}
+		var others []uuid.UUID
+		for _, kind := range []string{"short note", "long note", "short alone", "long alone"} {
+			others = append(others, c.records[kind].ID)
+		}
+		if _, err := f.Memory.Forget(t.Context(), "ns", others); err != nil {
+			t.Fatal(err)
+		}
+		found = search(t, f, "cello", borrowing)
+		if turn := share("turn"); len(found.Hits) != 4 || turn < 0.85 {
+			t.Errorf("where all are in threads, %d are found, and a long turn has %v of a short one's score, want 4 and at least 0.85", len(found.Hits), turn)
+		}
 	})
 }
 

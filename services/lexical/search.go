@@ -40,6 +40,7 @@ type bm25 struct {
 	terms      []sought
 	saturation saturation
 	threaded   saturation // of memories with neighbours
+	mixed      bool       // some have neighbours; else saturation is that of all
 	attainable float64
 	masses     map[string]float64 // weight of each term of the query in attainable
 	searched   int                // terms that are searched for
@@ -58,7 +59,7 @@ func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q q
 		if t.bound = t.weight; !t.phrase {
 			of := p.terms[t.number]
 			most := s.saturation.of(int(of.maxFrequency), of.minLength)
-			if p.rows.Threaded() {
+			if s.mixed {
 				most = max(most, s.threaded.of(int(of.maxFrequency), of.minLength))
 			}
 			t.bound *= most
@@ -127,6 +128,13 @@ func (s *bm25) lookUp() {
 		average := float64(s.length) / float64(s.documents)
 		s.saturation = newSaturation(s.settings.K1, s.settings.B, average)
 		s.threaded = newSaturation(s.settings.K1*threadK1, s.settings.B*threadB, average)
+		switch s.rows.WithNeighbours() {
+		case 0:
+		case s.rows.Count():
+			s.saturation = s.threaded
+		default:
+			s.mixed = true
+		}
 	}
 }
 
@@ -180,7 +188,7 @@ func (s *bm25) contribution(t *sought, posting uint32) float64 {
 		tf = s.frequency(t.number, row)
 	}
 	of := &s.saturation
-	if s.rows.HasNeighbours(row) {
+	if s.mixed && s.rows.HasNeighbours(row) {
 		of = &s.threaded
 	}
 	return float64(t.weight * of.of(tf, s.lengths[row]))

@@ -17,6 +17,7 @@ type threads struct {
 	sizes   []int             // memories by number
 	places  []place           // by row; rows beyond its length are in no thread
 	order   *btree.BTreeG[uint32]
+	joined  int // memories with neighbours
 }
 
 // place is where a row stands.
@@ -63,6 +64,9 @@ func (r *Rows) HasNeighbours(row uint32) bool {
 	return p.thread != 0 && (p.before != none || p.after != none)
 }
 
+// WithNeighbours is the number of memories that have neighbours.
+func (r *Rows) WithNeighbours() int { return r.threads.joined }
+
 // join puts a row into a thread. Its id and creation time must be known.
 func (r *Rows) join(row uint32, thread string, position int64) {
 	t := &r.threads
@@ -83,7 +87,13 @@ func (r *Rows) join(row uint32, thread string, position int64) {
 		}
 		t.numbers[thread], t.names[number] = number, thread
 	}
-	t.sizes[number]++
+	switch t.sizes[number]++; t.sizes[number] {
+	case 1:
+	case 2:
+		t.joined += 2
+	default:
+		t.joined++
+	}
 	p := &t.places[row]
 	*p = place{thread: number, before: none, after: none, position: position}
 	if last, some := t.order.Max(); some && r.comesFirst(last, row) { // as most often, above all while a namespace is loaded
@@ -123,10 +133,15 @@ func (r *Rows) leave(row uint32) {
 	if p.after != none {
 		t.places[p.after].before = p.before
 	}
-	if t.sizes[p.thread]--; t.sizes[p.thread] == 0 { // its name may be private
+	switch t.sizes[p.thread]--; t.sizes[p.thread] {
+	case 0: // its name may be private
 		delete(t.numbers, t.names[p.thread])
 		t.names[p.thread] = ""
 		t.unused = append(t.unused, p.thread)
+	case 1:
+		t.joined -= 2
+	default:
+		t.joined--
 	}
 }
 

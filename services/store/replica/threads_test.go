@@ -38,16 +38,26 @@ func checkThreads(t *testing.T, rows *replica.Rows, memories map[uuid.UUID]repli
 	if got, want := rows.Threaded(), len(threads) > 0; got != want {
 		t.Fatalf("threaded: got %v, want %v", got, want)
 	}
+	with := 0
 	for name, list := range threads {
+		if len(list) > 1 {
+			with += len(list)
+		}
 		slices.SortFunc(list, follows)
 		for i, m := range list {
 			row, _ := rows.Row(m.ID)
 			before, hasBefore := rows.Before(row)
 			after, hasAfter := rows.After(row)
+			if rows.HasNeighbours(row) != (len(list) > 1) {
+				t.Fatalf("thread %s of %d: memory %d has neighbours: %v", name, len(list), i, len(list) == 1)
+			}
 			if hasBefore != (i > 0) || hasBefore && rows.IDs[before] != list[i-1].ID || hasAfter != (i < len(list)-1) || hasAfter && rows.IDs[after] != list[i+1].ID {
 				t.Fatalf("thread %s: memory %d of %d has wrong neighbours", name, i, len(list))
 			}
 		}
+	}
+	if got := rows.WithNeighbours(); got != with {
+		t.Fatalf("got %d memories with neighbours, want %d", got, with)
 	}
 }
 
