@@ -12,13 +12,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/triskele/triskele/fuser/platform/replace"
 )
 
 // Scope is a kind of call that a token may allow.
@@ -187,28 +188,18 @@ func ChangeTokens(path string, change func([]Token) ([]Token, error)) (err error
 }
 
 // WriteTokens replaces a tokens file atomically. Only the owner can read a new one.
-func WriteTokens(path string, tokens []Token) (err error) {
+func WriteTokens(path string, tokens []Token) error {
 	text, err := json.MarshalIndent(tokensFile{tokens}, "", "  ")
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
+	return replace.File(path, func(part *os.File) error {
+		_, err := part.Write(append(text, '\n'))
+		if info, statErr := os.Stat(path); statErr == nil { // a gateway of another user can still read it
+			err = errors.Join(err, imitate(part, info))
 		}
-	}()
-	_, err = file.Write(append(text, '\n'))
-	if info, statErr := os.Stat(path); statErr == nil { // a gateway of another user can still read it
-		err = errors.Join(err, imitate(file, info))
-	}
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
-	}
-	return os.Rename(file.Name(), path)
+	})
 }
 
 // imitate gives a new file the owner, group and mode of an old one.

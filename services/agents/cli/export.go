@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/triskele/triskele/fuser/platform/replace"
 	"github.com/triskele/triskele/services/agents/internal/render"
 )
 
@@ -54,15 +55,7 @@ func writeWhole(path string, write func(io.Writer) error) error {
 		}
 		return errors.Join(write(out), out.Close())
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".triskele-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // does nothing after the rename
-	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return replace.File(path, func(part *os.File) error { return write(part) })
 }
 
 // export streams without a deadline, because its duration grows with the namespace.

@@ -22,6 +22,7 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
+	"github.com/triskele/triskele/fuser/platform/replace"
 	"github.com/triskele/triskele/services/agents/internal/home"
 )
 
@@ -231,19 +232,10 @@ func (c Change) Kept() string {
 
 // write replaces a file in one step.
 func write(path string, text []byte, mode fs.FileMode) error {
-	part, err := os.CreateTemp(filepath.Dir(path), ".triskele-*")
-	if err != nil {
-		return err
-	}
-	_, err = part.Write(text)
-	err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close())
-	if err == nil {
-		err = os.Rename(part.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(part.Name())
-	}
-	return err
+	return replace.File(path, func(part *os.File) error {
+		_, err := part.Write(text)
+		return errors.Join(err, part.Chmod(mode))
+	})
 }
 
 // read returns a file's text, or nil if there is no file.
