@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/transformer"
 )
 
@@ -40,7 +41,7 @@ func Load(folder string, maxText int) (*Local, error) {
 func (l *Local) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
 	short := make([]string, len(texts))
 	for i, text := range texts {
-		short[i] = cut(text, l.maxText)
+		short[i] = clip.Text(text, l.maxText)
 	}
-	return l.model.Score(ctx, cut(query, l.maxText), short, 0)
+	return l.model.Score(ctx, clip.Text(query, l.maxText), short, 0)
 }

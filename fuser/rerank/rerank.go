@@ -18,9 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"unicode/utf8"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 )
 
@@ -68,9 +68,9 @@ func New(config Config) (*Client, error) {
 func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
 	short := make([]string, len(texts))
 	for i, text := range texts {
-		short[i] = cut(text, c.config.MaxText)
+		short[i] = clip.Text(text, c.config.MaxText)
 	}
-	body, err := json.Marshal(c.provider.request(c.config.Model, cut(query, c.config.MaxText), short))
+	body, err := json.Marshal(c.provider.request(c.config.Model, clip.Text(query, c.config.MaxText), short))
 	if err != nil {
 		return nil, err
 	}
@@ -99,17 +99,6 @@ func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]fl
 
 func tooShort(maxText int) error {
 	return fmt.Errorf("the maximum bytes of each text must be at least 1, not %d", maxText)
-}
-
-// cut returns the first bytes of a text, without a broken character at the end.
-func cut(text string, end int) string {
-	if len(text) > end {
-		for end > 0 && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		return text[:end]
-	}
-	return text
 }
 
 // statusError says whether the server found the request itself invalid.

@@ -31,6 +31,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/shingles"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/secrets"
@@ -178,7 +179,7 @@ func (c Chooser) Choose(turn transcript.Turn) (_ Choice, err error) {
 func Memory(turn transcript.Turn, namespace string) (m *triskelev1.Memory, redacted int) {
 	text, redacted := secrets.Redact(turn.Text)
 	if len(text) > mostText {
-		text = strings.ToValidUTF8(text[:mostText*3/4], "") + "\n[…]\n" + strings.ToValidUTF8(text[len(text)-mostText/4:], "")
+		text = clip.Text(text, mostText*3/4) + "\n[…]\n" + strings.ToValidUTF8(text[len(text)-mostText/4:], "")
 	}
 	title, hidden := secrets.Redact(turn.Title)
 	importance := userImportance
@@ -187,12 +188,12 @@ func Memory(turn transcript.Turn, namespace string) (m *triskelev1.Memory, redac
 	}
 	m = &triskelev1.Memory{
 		Id: uuid.NewSHA1(uuid.NameSpaceURL, []byte(ids+namespace+"\x00"+turn.Thread+"\x00"+turn.ID)).String(), Namespace: namespace,
-		Content: text, Title: clip(title, 200), Tags: []string{Tag}, Category: Category, Importance: &importance,
-		Source: clip(turn.Role+" in "+cmp.Or(turn.Thread, "a conversation"), 200),
+		Content: text, Title: clip.Text(title, 200), Tags: []string{Tag}, Category: Category, Importance: &importance,
+		Source: clip.Text(turn.Role+" in "+cmp.Or(turn.Thread, "a conversation"), 200),
 		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
 			Thread: structpb.NewStringValue(turn.Thread), "role": structpb.NewStringValue(turn.Role),
 		}},
-		Thread: clip(turn.Thread, 512),
+		Thread: clip.Text(turn.Thread, 512),
 	}
 	if turn.Folder != "" {
 		m.Metadata.Fields[Project] = structpb.NewStringValue(ProjectOf(turn.Folder))
@@ -266,7 +267,7 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 func similar(ctx context.Context, store Store, m *triskelev1.Memory) (sketches []shingles.Sketch) {
 	limit := int32(3)
 	resp, err := store.Recall(ctx, &triskelev1.RecallRequest{
-		Namespaces: []string{m.GetNamespace()}, Query: clip(m.GetContent(), lookup), Limit: &limit, Budget: durationpb.New(2 * time.Second),
+		Namespaces: []string{m.GetNamespace()}, Query: clip.Text(m.GetContent(), lookup), Limit: &limit, Budget: durationpb.New(2 * time.Second),
 	})
 	if err != nil {
 		return nil
@@ -301,9 +302,6 @@ func (s Session) keep(next int64) error {
 func (s Session) file() string {
 	return filepath.Join(s.State, fmt.Sprintf("%x.json", sha256.Sum256([]byte(s.Namespace+"\x00"+s.Path))))
 }
-
-// clip shortens a text to at most so many bytes, without breaking a character.
-func clip(text string, most int) string { return strings.ToValidUTF8(text[:min(most, len(text))], "") }
 
 // absent reports whether a file is not there for this user.
 func absent(err error) bool {

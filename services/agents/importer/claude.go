@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/triskele/triskele/fuser/platform/clip"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -357,7 +358,7 @@ func (s *ClaudeMemory) item(r row, links map[string][]rowLink, keys occurrences)
 		return skip(position, "no content", "the row has no text"), nil
 	}
 	item := Item{Position: position, Replaces: id != "", Memory: &triskelev1.Memory{
-		Namespace: s.namespace, Content: content, Category: r.values["category"], Source: clip("claude-memory-mcp "+position, maxSource),
+		Namespace: s.namespace, Content: content, Category: r.values["category"], Source: clip.Text("claude-memory-mcp "+position, maxSource),
 	}}
 	m := item.Memory
 	m.Tags = item.list("tags", listOf(r.values["tags"], ","), maxTags)

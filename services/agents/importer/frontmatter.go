@@ -16,6 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/platform/clip"
 )
 
 // frontMatter is the YAML at the start of a note, with keys in lower case.
@@ -136,7 +138,7 @@ func (f frontMatter) apply(item *Item) []noteLink {
 		most  int
 	}{{"title", &m.Title, maxTitle}, {"category", &m.Category, maxCategory}, {"source", &m.Source, maxSource}} {
 		text := cmp.Or(f.text(use(field.name)...), *field.value)
-		if *field.value = clip(text, field.most); len(text) > field.most {
+		if *field.value = clip.Text(text, field.most); len(text) > field.most {
 			item.note(field.name+" cut off", fmt.Sprintf("a %s has at most %d bytes", field.name, field.most))
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/platform/clip"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
 )
@@ -245,7 +246,7 @@ func (s *Markdown) items(name string) ([]Item, error) {
 	}
 	body := parseBody(text)
 	base := Item{Position: name, Replaces: true, Memory: &triskelev1.Memory{
-		Namespace: s.namespace, Source: clip(name, maxSource), Thread: threadOf(name),
+		Namespace: s.namespace, Source: clip.Text(name, maxSource), Thread: threadOf(name),
 		Title:     cmp.Or(body.heading, strings.TrimSuffix(path.Base(name), path.Ext(name))),
 		CreatedAt: timestamppb.New(changed), UpdatedAt: timestamppb.New(changed), OccurredAt: dateInName(name),
 	}}
@@ -318,7 +319,7 @@ func (s *Markdown) passage(base Item, name, text string, headings []string, seen
 	if len(headings) > 0 && headings[0] == m.GetTitle() {
 		headings = headings[1:]
 	}
-	m.Title = clip(strings.Join(append([]string{m.GetTitle()}, headings...), " > "), maxTitle)
+	m.Title = clip.Text(strings.Join(append([]string{m.GetTitle()}, headings...), " > "), maxTitle)
 	m.Content = cmp.Or(text, m.GetTitle()) // an empty note is a name to link to
 	m.Id = s.id(name)
 	if len(seen) > 0 {
@@ -395,7 +396,7 @@ func (s *Markdown) link(item *Item, name string, links []noteLink) {
 		case !found && l.local():
 			item.note("link leads nowhere", "there is no note "+l.target)
 		case !found || target == name:
-		case !item.link(s.id(target), clip(l.relation, maxRelation)):
+		case !item.link(s.id(target), clip.Text(l.relation, maxRelation)):
 			return
 		}
 	}
@@ -408,7 +409,7 @@ func (s *Markdown) id(name string, passage ...string) string {
 }
 
 // threadOf returns the thread of a note's passages.
-func threadOf(name string) string { return clip(name, maxSource) }
+func threadOf(name string) string { return clip.Text(name, maxSource) }
 
 var dateOfName = regexp.MustCompile(`(?:^|[^0-9])([0-9]{4})[-_.]([0-9]{2})[-_.]([0-9]{2})(?:[^0-9]|$)`)
 
@@ -423,9 +424,4 @@ func dateInName(name string) *timestamppb.Timestamp {
 		return nil
 	}
 	return timestamppb.New(day)
-}
-
-// clip shortens a text to at most so many bytes, without breaking a character.
-func clip(text string, bytes int) string {
-	return strings.ToValidUTF8(text[:min(bytes, len(text))], "")
 }

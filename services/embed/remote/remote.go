@@ -17,16 +17,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/embed"
@@ -93,7 +94,9 @@ func New(config Config) (*Embedder, error) {
 		return nil, fmt.Errorf("a batch for %s must have 1 to %d texts, not %d", config.Provider, provider.texts, config.Batch)
 	}
 	config.Batch = cmp.Or(config.Batch, provider.texts)
-	config.MaxText = cmp.Or(config.MaxText, provider.maxText)
+	if config.MaxText = cmp.Or(config.MaxText, provider.maxText); config.MaxText <= 0 {
+		config.MaxText = math.MaxInt // no bound
+	}
 	config.Concurrency = cmp.Or(config.Concurrency, 4)
 	config.Timeout = cmp.Or(config.Timeout, 30*time.Second)
 	e := &Embedder{
@@ -117,7 +120,7 @@ func (e *Embedder) Model() embed.Model { return e.model }
 
 // EmbedQuery implements embed.Embedder.
 func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
-	vectors, err := e.request(ctx, query, []string{cut(text, e.config.MaxText)})
+	vectors, err := e.request(ctx, query, []string{clip.Text(text, e.config.MaxText)})
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +131,7 @@ func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, erro
 func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
 	bounded := make([]string, len(texts))
 	for i, text := range texts {
-		bounded[i] = cut(text, e.config.MaxText)
+		bounded[i] = clip.Text(text, e.config.MaxText)
 	}
 	vectors := make([][]float32, len(texts))
 	batches, ctx := errgroup.WithContext(ctx)
@@ -161,17 +164,6 @@ func (e *Embedder) batch(texts []string, from int) int {
 	return len(texts)
 }
 
-// cut shortens a text to so many bytes, at a character's boundary. 0 is no bound.
-func cut(text string, end int) string {
-	if end > 0 && len(text) > end {
-		for end > 0 && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end]
-	}
-	return text
-}
-
 // retryable reports whether the same request may succeed later.
 func retryable(err error) bool {
 	var status *endpoint.StatusError
@@ -199,7 +191,7 @@ func (e *Embedder) shorter(texts []string, err error) []string {
 	}
 	shorter := make([]string, len(texts))
 	for i, text := range texts {
-		shorter[i] = cut(text, most)
+		shorter[i] = clip.Text(text, most)
 	}
 	return shorter
 }

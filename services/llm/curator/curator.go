@@ -31,6 +31,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/revision"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -216,7 +217,7 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 	limit := int32(depth)
 	resp, err := c.recalls.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{r.Namespace},
-		Query:      chat.Cut(r.Title+"\n"+r.Content, maxQuery),
+		Query:      clip.Text(r.Title+"\n"+r.Content, maxQuery),
 		Limit:      &limit,
 		IdsOnly:    true,
 		Explain:    true, // for the cosine

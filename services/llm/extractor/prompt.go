@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/llm/internal/chat"
 	"github.com/triskele/triskele/services/store/record"
@@ -34,7 +35,7 @@ func question(records []record.Record, room int) (string, error) {
 		Memories []shown `json:"memories"`
 	}
 	for i, r := range records {
-		q.Memories = append(q.Memories, shown{i + 1, r.Title, chat.Cut(r.Content, max(room-len(r.Title), 0))})
+		q.Memories = append(q.Memories, shown{i + 1, r.Title, clip.Text(r.Content, max(room-len(r.Title), 0))})
 	}
 	return chat.Data(q)
 }

@@ -182,14 +182,6 @@ func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
 // Tokens estimates the number of tokens in a text of so many bytes.
 func Tokens(bytes int) int { return bytes / bytesPerToken }
 
-// Cut returns at most n bytes of a text, without breaking a character. The text is valid UTF-8.
-func Cut(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "")
-}
-
 // Data returns a value as JSON for a question. It keeps <, > and & as they are, which encoding/json escapes by default.
 func Data(value any) (string, error) {
 	var text strings.Builder
