@@ -13,7 +13,7 @@ const sweepBatch = 200
 // Sweep configures when expired memories are removed. Reads skip them at once. An update of expires_at restores a
 // memory that is not swept yet.
 type Sweep struct {
-	After time.Duration `name:"sweep-after" help:"Remove memories this long after they expire." default:"24h" env:"TRISKELE_SWEEP_AFTER"`
+	After time.Duration `name:"sweep-after" help:"Remove memories this long after they expire." default:"24h" env:"TRISKELE_SWEEP_AFTER" needs:"sweep-every"`
 	Every time.Duration `name:"sweep-every" help:"How often expired memories are removed; 0 never removes any." default:"1h" env:"TRISKELE_SWEEP_EVERY"`
 }
 

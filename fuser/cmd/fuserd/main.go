@@ -18,6 +18,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/program"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/traces/recent"
@@ -58,7 +59,7 @@ func main() {
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
 	config, err := f.config()
 	if err != nil {
-		return err
+		return settings.Wrong(err)
 	}
 	creds, err := f.Listener.TLS.Client()
 	if err != nil {
@@ -88,7 +89,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	memory := triskelev1.NewMemoryServiceClient(conn)
 	g, err := gateway.New(config, legs, memory, tel, log)
 	if err != nil {
-		return err
+		return settings.Wrong(err)
 	}
 	defer g.Close()
 	server, listener, err := f.Listener.Open(f.Access, tel, log)

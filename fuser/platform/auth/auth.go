@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
@@ -19,9 +20,9 @@ import (
 type Access struct {
 	Tokens    string  `help:"JSON file of tokens, as \"triskele token\" writes it. Callers must then show a token. The file is reloaded when it changes." env:"TRISKELE_TOKENS" placeholder:"FILE"`
 	OIDC      OIDC    `embed:""`
-	RateLimit float64 `help:"Calls per second that a token may make in one namespace, unless the token has its own rate; 0 is no limit." default:"0" env:"TRISKELE_RATE_LIMIT" placeholder:"N"`
-	Quota     float64 `name:"write-quota" help:"Memories per day that a token may store in one namespace, unless the token has its own quota; 0 is no limit. Each gateway counts separately." default:"0" env:"TRISKELE_WRITE_QUOTA" placeholder:"N"`
-	Audit     string  `help:"File to which every write and every refusal is appended as a line of JSON; \"-\" for standard error." env:"TRISKELE_AUDIT" placeholder:"FILE"`
+	RateLimit float64 `help:"Calls per second that a token may make in one namespace, unless the token has its own rate; 0 is no limit." default:"0" env:"TRISKELE_RATE_LIMIT" placeholder:"N" needs:"tokens,oidc-issuer"`
+	Quota     float64 `name:"write-quota" help:"Memories per day that a token may store in one namespace, unless the token has its own quota; 0 is no limit. Each gateway counts separately." default:"0" env:"TRISKELE_WRITE_QUOTA" placeholder:"N" needs:"tokens,oidc-issuer"`
+	Audit     string  `help:"File to which every write and every refusal is appended as a line of JSON; \"-\" for standard error." env:"TRISKELE_AUDIT" placeholder:"FILE" needs:"tokens,oidc-issuer"`
 }
 
 // Listener configures where a program serves, and for which callers. Embed it. The variables "listen" and
@@ -30,7 +31,7 @@ type Listener struct {
 	Listen      string   `help:"Address to serve on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
 	AllowRemote bool     `help:"Serve on an address that other machines can reach, even without authentication or encryption." env:"TRISKELE_ALLOW_REMOTE"`
 	TLS         TLS      `embed:""`
-	Clients     []string `name:"tls-clients" help:"With --tls-cert: a caller's certificate must have one of these DNS names or URIs. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME"`
+	Clients     []string `name:"tls-clients" help:"With --tls-cert: a caller's certificate must have one of these DNS names or URIs. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME" needs:"tls-cert"`
 }
 
 // Open opens the listener and a server with a gate: for tokens if configured, else for certificates. An address that
@@ -113,9 +114,10 @@ func (l Listener) listen(protected bool, log *slog.Logger) (net.Listener, error)
 }
 
 // open returns the gate for tokens, nil if none are configured.
-func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Logger) (*byToken, error) {
+func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Logger) (_ *byToken, err error) {
+	defer func() { err = settings.Wrong(err) }()
 	if a.Tokens == "" && a.OIDC.Issuer == "" {
-		return nil, a.unheeded()
+		return nil, nil
 	}
 	audit, err := openAudit(a.Audit)
 	if err != nil {
@@ -136,24 +138,6 @@ func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Log
 		}
 	}
 	return g, nil
-}
-
-// unheeded refuses what counts for tokens only: whoever asks for a log or a limit would believe that there is one.
-func (a Access) unheeded() error {
-	flag := ""
-	switch {
-	case a.Audit != "":
-		flag = "--audit"
-	case a.RateLimit != 0:
-		flag = "--rate-limit"
-	case a.Quota != 0:
-		flag = "--write-quota"
-	case a.OIDC.Audience != "":
-		flag = "--oidc-audience"
-	default:
-		return nil
-	}
-	return fmt.Errorf("%s needs callers with tokens: give --tokens or --oidc-issuer as well", flag)
 }
 
 // openAudit opens the log of writes and refusals. An empty path discards it.

@@ -27,7 +27,7 @@ const (
 // OIDC is the issuer of accepted JWTs (OpenID Connect Core 1.0, section 3.1.3.7). The zero value is none.
 type OIDC struct {
 	Issuer   string `name:"oidc-issuer" help:"Accept tokens (JWT) that this OpenID Connect issuer signed. The claim \"scope\" has scopes such as triskele.recall; \"triskele_namespaces\" lists namespaces." env:"TRISKELE_OIDC_ISSUER" placeholder:"URL"`
-	Audience string `name:"oidc-audience" help:"Audience that the issuer's tokens must name." env:"TRISKELE_OIDC_AUDIENCE" placeholder:"NAME"`
+	Audience string `name:"oidc-audience" help:"Audience that the issuer's tokens must name." env:"TRISKELE_OIDC_AUDIENCE" placeholder:"NAME" needs:"oidc-issuer"`
 }
 
 // issuer verifies the tokens of an OpenID Connect issuer. It fetches the keys for the first token, so that a gateway

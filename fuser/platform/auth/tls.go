@@ -27,6 +27,8 @@ import (
 	"google.golang.org/grpc/credentials/tls/certprovider"
 	"google.golang.org/grpc/credentials/tls/certprovider/pemfile"
 	"google.golang.org/grpc/security/advancedtls"
+
+	"github.com/triskele/triskele/fuser/platform/settings"
 )
 
 // SystemRoots, in place of a file, means the system's authorities.
@@ -41,7 +43,8 @@ type TLS struct {
 }
 
 // check reads the files once, since an error at the start is better than one in each handshake.
-func (t TLS) check() error {
+func (t TLS) check() (err error) {
+	defer func() { err = settings.Wrong(err) }()
 	if (t.Cert == "") != (t.Key == "") {
 		return errors.New("--tls-cert and --tls-key belong together")
 	}
@@ -85,7 +88,7 @@ func (t TLS) server(askClients bool) (*tls.Config, error) {
 		return config, nil
 	}
 	if t.CA == "" || t.CA == SystemRoots {
-		return nil, errors.New("--tls-clients needs --tls-ca FILE, the authorities that issue callers' certificates")
+		return nil, settings.Wrong(errors.New("--tls-clients needs --tls-ca FILE, the authorities that issue callers' certificates"))
 	}
 	authorities, err := t.watch(pemfile.Options{RootFile: t.CA})
 	if err != nil {

@@ -46,6 +46,9 @@ type Flags struct {
 	Version    kong.VersionFlag `help:"Print the version and exit."`
 }
 
+// Validate refuses flags that would be ignored.
+func (Flags) Validate(ctx *kong.Context) error { return settings.Needs(ctx) }
+
 // Run runs a service until it is done or ctx ends. It registers its pages for operators with admin.
 type Run func(ctx context.Context, tel *telemetry.Service, admin *admin.Server, log *slog.Logger) error
 
@@ -57,7 +60,7 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 	vars["version"] = telemetry.Version()
 	vars["admin"] = admin.Beside(vars["listen"])
 	about := manual.Program{Name: name + "d", Description: description, Exits: exits}
-	parsed := kong.Parse(flags, kong.Name(about.Name), kong.Description(about.Help()), kong.Exit(exit), vars, kong.Bind(about))
+	parsed := kong.Parse(flags, kong.Name(about.Name), kong.Description(about.Help()), kong.Exit(exit), settings.Durations(), vars, kong.Bind(about))
 	if common.ShowConfig {
 		parsed.FatalIfErrorf(settings.Write(os.Stdout, common.Effective(parsed, parsed.Model.Node)))
 		return
@@ -68,6 +71,9 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 	defer stop()
 	if err := observed(ctx, name, common, log, run); err != nil {
 		log.Error("stopped", "error", err.Error())
+		if settings.IsWrong(err) {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }

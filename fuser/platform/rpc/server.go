@@ -32,6 +32,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
@@ -231,10 +232,10 @@ var ErrNotLoopback = errors.New("is not a loopback address: other machines could
 func Listen(address string, remote bool) (net.Listener, error) {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen address: %w", err)
+		return nil, settings.Wrong(fmt.Errorf("listen address: %w", err))
 	}
 	if !resolved.IP.IsLoopback() && !remote {
-		return nil, fmt.Errorf("listen address %s %w", address, ErrNotLoopback)
+		return nil, settings.Wrong(fmt.Errorf("listen address %s %w", address, ErrNotLoopback))
 	}
 	return net.Listen("tcp", address)
 }

@@ -28,6 +28,7 @@ type program struct {
 		Key     string             `secret:"" env:"TRISKELE_KEY"`
 		Kind    string             `enum:"a,b" default:"a"`
 		Alpha   *float64           ``
+		Model   string             `env:"TRISKELE_MODEL" needs:"alpha,strict"`
 	} `cmd:""`
 	Group struct {
 		Tell struct {
@@ -41,7 +42,7 @@ type program struct {
 func parse(t *testing.T, file string, args ...string) (*program, *kong.Context, error) {
 	t.Helper()
 	p := &program{}
-	parser, err := kong.New(p, kong.Name("prog"), kong.Exit(func(int) {}))
+	parser, err := kong.New(p, kong.Name("prog"), kong.Exit(func(int) {}), settings.Durations())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +117,7 @@ func TestWrongFiles(t *testing.T) {
 		"a command":             {"ask: 3", `prog.yaml:1: "ask" is a command`},
 		"twice":                 {"address: x\naddress: y", "prog.yaml:2: \"address\" is set twice"},
 		"no number":             {"ask:\n  limit: many", "prog.yaml:2: expected a valid"},
+		"a negative time":       {"ask:\n  times: [1s, -1s]", "prog.yaml:2: must not be negative, but is -1s"},
 		"no list":               {"ask:\n  limit: [1, 2]", "prog.yaml:2: --limit needs a value"},
 		"no value":              {"address:", "prog.yaml:1: --address needs a value"},
 		"not among the choices": {"ask:\n  kind: c", `--kind must be one of "a","b"`},
@@ -191,12 +193,42 @@ func TestEffective(t *testing.T) {
 			t.Errorf("%+v, want %+v", got[flag], want)
 		}
 	}
-	if len(list) != 10 {
+	if len(list) != 11 {
 		t.Errorf("%d settings", len(list))
 	}
 	for _, one := range p.Effective(ctx, ctx.Model.Children[1].Children[0]) {
 		if one.Command != "group tell" || one.Source == "flag" {
 			t.Errorf("of another command: %+v", one)
 		}
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	needs := func(file string, args ...string) error {
+		_, ctx, err := parse(t, file, append([]string{"ask"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return settings.Needs(ctx)
+	}
+	t.Setenv("TRISKELE_MODEL", "")
+	for _, args := range [][]string{{"--no-strict"}, {"--no-strict", "--model="}, {"--model=x"}, {"--no-strict", "--model=x", "--alpha=0"}} {
+		if err := needs("", args...); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	const want = "--model counts only with --alpha or --strict: give that as well"
+	if err := needs("", "--no-strict", "--model=x"); err == nil || err.Error() != want {
+		t.Errorf("from the command line: got %v, want %s", err, want)
+	}
+	t.Setenv("TRISKELE_MODEL", "x")
+	if err := needs("", "--no-strict"); err == nil {
+		t.Error("from a variable: accepted")
+	}
+	if err := os.Unsetenv("TRISKELE_MODEL"); err != nil {
+		t.Fatal(err)
+	}
+	if err := needs("model: x", "--no-strict"); err == nil {
+		t.Error("from the file: accepted")
 	}
 }

@@ -24,6 +24,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/platform/admin"
 	"github.com/triskele/triskele/fuser/platform/manual"
@@ -50,7 +52,7 @@ var about = manual.Program{
 	Exits: []manual.Exit{
 		{Code: exitOK, Meaning: "Success, also if there was nothing to do. The hook always exits so."},
 		{Code: exitFailure, Meaning: "Failure: standard error has the cause."},
-		{Code: exitUsage, Meaning: "Wrong usage: an error in the command line, an environment variable or the configuration file."},
+		{Code: exitUsage, Meaning: "Wrong usage: an error in the command line, an environment variable or the configuration file, also where the gateway finds it (INVALID_ARGUMENT)."},
 		{Code: exitPartly, Meaning: "Something is left to do: migrations are missing, or an import skipped something."},
 	},
 }
@@ -149,7 +151,7 @@ func newParser(root any, options ...kong.Option) (*kong.Kong, error) {
 		kong.Name(about.Name), kong.Description(about.Help()),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "admin": admin.Beside("127.0.0.1:7400"), "version": telemetry.Version(), "clients": clientNames(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
-		kong.PostBuild(varsWhereUsed),
+		kong.PostBuild(varsWhereUsed), settings.Durations(),
 	)...)
 }
 
@@ -239,7 +241,8 @@ func Run(ctx context.Context, args []string, env Env) int {
 		if verb := strings.TrimPrefix(command, "triskele "); strings.HasPrefix(err.Error(), "unexpected argument ") && (verb == "remember" || verb == "recall" || verb == "supersede") {
 			hint = fmt.Sprintf("; put a text of several words in quotes: %s \"several words\"", command)
 		}
-		_, _ = fmt.Fprintf(env.Err, "error: %v%s\nSee %s --help\n", err, hint, command)
+		text := strings.Replace(err.Error(), `one of "",`, "one of ", 1) // the empty choice means that the flag is not given
+		_, _ = fmt.Fprintf(env.Err, "error: %s%s\nSee %s --help\n", text, hint, command)
 		if args[0] == "hook" || command == "triskele hook" {
 			return exitOK // agents treat other exit codes as a veto on the prompt
 		}
@@ -249,6 +252,9 @@ func Run(ctx context.Context, args []string, env Env) int {
 		_, _ = fmt.Fprint(env.Err, env.styleOf(env.Err).Bad("error:")+" "+message(ctx, err)+"\n")
 		if skipped := (*skippedError)(nil); errors.Is(err, errMissing) || errors.As(err, &skipped) {
 			return exitPartly
+		}
+		if settings.IsWrong(err) || status.Code(err) == codes.InvalidArgument {
+			return exitUsage
 		}
 		return exitFailure
 	}

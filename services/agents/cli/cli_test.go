@@ -373,6 +373,8 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"recall", "x", "--k=10", "--fusion=convex"}, {"recall", "x", "--alpha=0.5"}, {"recall", "x", "--budget=0s"}, {"recall", "x", "--limit=many"},
 		{"remember"}, {"remember", "x", "--importance=high"}, {"update", "id"}, {"update", "id", "--clear=title", "--title=x"}, {"update", "id", "--clear=thread", "--thread=x"},
 		{"update", "id", "--clear=content"}, {"up", "--store=mysql"}, {"up", "--store=postgres", "--postgres="}, {"migrate"},
+		{"up", "--curator-model=x"}, {"up", "--extractor-batch=2"}, {"up", "--tls-clients=x"}, {"up", "--audit=-"}, {"up", "--oidc-audience=x"}, {"up", "--reranker-top=5"},
+		{"up", "--sweep-every=0s", "--sweep-after=1h"}, {"up", "--sweep-every=-1s"}, {"up", "--trace-slow=-1s"},
 		{"migrate", "up", "--sqlite=a", "--postgres=b"}, {"eval", "--data=x"}, {"eval", "--data=x", "--out=y", "--store=postgres", "--postgres="},
 	} {
 		got := run("", args...)
@@ -403,10 +405,10 @@ func TestErrorsOfTheGateway(t *testing.T) {
 	to := "--address=" + serve(t)
 	got := run("", "recall", "", "--limit=0", "--namespace=Bad Name", to)
 	wantContains(t, "a refused recall", got.err, "error: query: must be given unless a vector is (and 2 more)\n", "\n  namespaces[0]: ", "\n  limit: must be")
-	if got.code != 1 || strings.Contains(got.err, "rpc error") {
+	if got.code != 2 || strings.Contains(got.err, "rpc error") {
 		t.Errorf("a refused recall: %+v", got)
 	}
-	if got := run("", "recall", "x", "--require=sight", to); got.code != 1 || !strings.Contains(got.err, "required_legs[0]: must be one of: lexical, dense, graph") {
+	if got := run("", "recall", "x", "--require=sight", to); got.code != 2 || !strings.Contains(got.err, "required_legs[0]: must be one of: lexical, dense, graph") {
 		t.Errorf("an unknown leg: %+v", got)
 	}
 }
@@ -455,9 +457,16 @@ func TestUp(t *testing.T) {
 	}
 }
 
-func TestUpRefusesOtherMachines(t *testing.T) {
-	if got := run("", "up", "--listen=0.0.0.0:0", "--store=sqlite", "--sqlite="+filepath.Join(t.TempDir(), "x.db")); got.code != 1 || !strings.Contains(got.err, "--allow-remote") {
-		t.Errorf("%+v", got)
+// TestUpRefuses values that are wrong only together, or where they are used.
+func TestUpRefuses(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--listen=0.0.0.0:0": "--allow-remote", "--k=5000": "k 5000 must be from 0 to 1000", "--tls-cert=x": "belong together", "--embedder=x": "is unknown",
+		"--reranker=cohere:x": "CO_API_KEY", "--curator-url=http://127.0.0.1": "the curator's model has no name",
+	} {
+		got := run("", "up", "--listen=127.0.0.1:0", "--admin=off", flag, "--store=sqlite", "--sqlite="+filepath.Join(t.TempDir(), "x.db"))
+		if got.code != 2 || !strings.Contains(got.err, want) {
+			t.Errorf("%s: got %+v, want exit code 2 and %q", flag, got, want)
+		}
 	}
 }
 

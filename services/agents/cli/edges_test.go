@@ -35,7 +35,7 @@ func TestWrongUseIsExplained(t *testing.T) {
 			t.Errorf("%q: got %+v, want %q", args, got, want)
 		}
 	}
-	if got := run("", "update", first, "--content=  ", to); got.code != 1 || !strings.Contains(got.err, "more than white space") {
+	if got := run("", "update", first, "--content=  ", to); got.code != 2 || !strings.Contains(got.err, "more than white space") {
 		t.Errorf("an update to nothing: %+v", got)
 	}
 }

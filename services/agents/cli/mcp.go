@@ -23,6 +23,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/agents/mcpserver"
 )
@@ -65,6 +66,11 @@ func (c *mcpCmd) Validate(line *kong.Context) error {
 		return errors.New("--max-tokens must be 1 or more")
 	case c.Budget <= 0 || c.Timeout <= 0:
 		return errors.New("--budget and --timeout must be more than 0")
+	}
+	if c.Listen != "" {
+		if err := settings.Needs(line); err != nil {
+			return err
+		}
 	}
 	return checkNamespace(c.Namespace)
 }

@@ -152,7 +152,7 @@ func TestMCPListens(t *testing.T) {
 		"neither": nil, "tokens alone": {"--tokens=" + file}, "encryption alone": {"--tls-cert=" + own.Cert, "--tls-key=" + own.Key},
 	} {
 		args = append([]string{"mcp", "--listen=0.0.0.0:0", "--sqlite=" + filepath.Join(t.TempDir(), "test.db"), "--embedder=hashed"}, args...)
-		if got := run("", args...); got.code != 1 || !strings.Contains(got.err, "--allow-remote") {
+		if got := run("", args...); got.code != 2 || !strings.Contains(got.err, "--allow-remote") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -301,13 +301,13 @@ func TestMCPKeepsWebPagesOut(t *testing.T) {
 func TestMCPFlags(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"a host without --listen": {"--allow-host=x"}, "tokens without --listen": {"--tokens=x"}, "a log without --listen": {"--audit=-"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"}, "no namespace": {"-n", "BAD NS"},
+		"a host without --listen": {"--allow-host=x"}, "tokens without --listen": {"--tokens=x"}, "a log without --listen": {"--audit=-"}, "a log without tokens": {"--listen=127.0.0.1:0", "--audit=-"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"}, "no namespace": {"-n", "BAD NS"},
 	} {
 		if got := run("", append([]string{"mcp"}, args...)...); got.code != 2 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := run("", "mcp", "--listen=0.0.0.0:0", "--sqlite="+filepath.Join(t.TempDir(), "test.db"), "--embedder=hashed"); got.code != 1 || !strings.Contains(got.err, "--allow-remote") {
+	if got := run("", "mcp", "--listen=0.0.0.0:0", "--sqlite="+filepath.Join(t.TempDir(), "test.db"), "--embedder=hashed"); got.code != 2 || !strings.Contains(got.err, "--allow-remote") {
 		t.Errorf("an address for others: %+v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,13 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/page"
 	"github.com/triskele/triskele/fuser/platform/admin"
 	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/traces/recent"
@@ -46,6 +50,11 @@ type upCmd struct {
 	Admin       admin.Flags          `embed:"" group:"Observability:"`
 	Keep        telemetry.Keep       `embed:"" group:"Observability:"`
 	LogLevel    slog.Level           `help:"Lowest level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"Observability:"`
+}
+
+// Validate implements kong's interface. It hides databaseFlags.Validate.
+func (c *upCmd) Validate(line *kong.Context) error {
+	return cmp.Or(c.databaseFlags.Validate(), settings.Needs(line))
 }
 
 // Run serves until ctx ends.
@@ -100,7 +109,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	if len(c.Policies) > 0 {
 		if config.Policies, err = gateway.ParsePolicies(c.Policies); err != nil {
-			return err
+			return settings.Wrong(err)
 		}
 	}
 	system, err := standalone.Start(ctx, standalone.Config{

@@ -35,14 +35,14 @@ import (
 // Config configures the model and the limits of its use. Without a URL the extractor is off. Other zero values mean the default.
 type Config struct {
 	URL           string        `help:"Let a chat model read facts out of memories for the graph: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_EXTRACTOR_URL" placeholder:"URL"`
-	Model         string        `help:"The extractor's model, as its server calls it." env:"TRISKELE_EXTRACTOR_MODEL" placeholder:"NAME"`
+	Model         string        `help:"The extractor's model, as its server calls it." env:"TRISKELE_EXTRACTOR_MODEL" placeholder:"NAME" needs:"extractor-url"`
 	Key           string        `help:"The server's key." env:"TRISKELE_EXTRACTOR_KEY" hidden:"" secret:""`
-	KeyFile       string        `help:"File that holds the server's key; TRISKELE_EXTRACTOR_KEY may hold it instead." env:"TRISKELE_EXTRACTOR_KEY_FILE" placeholder:"PATH"`
-	Batch         int           `help:"Memories in a request at most, 8 if not given, 64 at most." env:"TRISKELE_EXTRACTOR_BATCH" placeholder:"N"`
-	PerMinute     int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_EXTRACTOR_PER_MINUTE" placeholder:"N"`
-	TokensPerHour int           `help:"Tokens an hour at most, 200000 if not given, of questions and answers as the server counts them. What is beyond waits." env:"TRISKELE_EXTRACTOR_TOKENS_PER_HOUR" placeholder:"N"`
-	MaxInput      int           `help:"Bytes of memory texts in a request at most, 16384 if not given; of a longer memory its beginning is read." env:"TRISKELE_EXTRACTOR_MAX_INPUT" placeholder:"BYTES"`
-	Timeout       time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_EXTRACTOR_TIMEOUT" placeholder:"TIME"`
+	KeyFile       string        `help:"File that holds the server's key; TRISKELE_EXTRACTOR_KEY may hold it instead." env:"TRISKELE_EXTRACTOR_KEY_FILE" placeholder:"PATH" needs:"extractor-url"`
+	Batch         int           `help:"Memories in a request at most, 8 if not given, 64 at most." env:"TRISKELE_EXTRACTOR_BATCH" placeholder:"N" needs:"extractor-url"`
+	PerMinute     int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_EXTRACTOR_PER_MINUTE" placeholder:"N" needs:"extractor-url"`
+	TokensPerHour int           `help:"Tokens an hour at most, 200000 if not given, of questions and answers as the server counts them. What is beyond waits." env:"TRISKELE_EXTRACTOR_TOKENS_PER_HOUR" placeholder:"N" needs:"extractor-url"`
+	MaxInput      int           `help:"Bytes of memory texts in a request at most, 16384 if not given; of a longer memory its beginning is read." env:"TRISKELE_EXTRACTOR_MAX_INPUT" placeholder:"BYTES" needs:"extractor-url"`
+	Timeout       time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_EXTRACTOR_TIMEOUT" placeholder:"TIME" needs:"extractor-url"`
 }
 
 // Extractor extracts facts from memories.

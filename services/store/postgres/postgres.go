@@ -26,6 +26,7 @@ import (
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/record"
@@ -42,7 +43,7 @@ func open(ctx context.Context, url string, tel *telemetry.Service, name string, 
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The cause quotes the connection string with its password.
-		return nil, errors.New("the PostgreSQL connection string is not valid")
+		return nil, settings.Wrong(errors.New("the PostgreSQL connection string is not valid"))
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "triskele-" + tel.Name
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/llm/curator"
@@ -26,7 +27,7 @@ func Curation(ctx context.Context, b *Backend, config curator.Config, gateway gr
 	}
 	c, err := curator.New(config, store, triskelev1.NewRecallServiceClient(gateway), tel, log)
 	if err != nil {
-		return nil, err
+		return nil, settings.Wrong(err)
 	}
 	if err := store.SetCuration(ctx, true); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/llm/extractor"
@@ -21,7 +22,7 @@ func Extraction(ctx context.Context, b *Backend, index *graph.Leg, config extrac
 	}
 	e, err := extractor.New(config, index, tel, log)
 	if err != nil {
-		return nil, err
+		return nil, settings.Wrong(err)
 	}
 	if err := index.SetExtraction(ctx, true); err != nil {
 		return nil, err

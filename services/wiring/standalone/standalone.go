@@ -21,6 +21,7 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
@@ -202,7 +203,7 @@ func (s *System) startGateway(legs []triskelev1.LegServiceClient, memories trisk
 	tel := s.process.Service("fuser")
 	g, err := gateway.New(s.config.Gateway, legs, memories, tel, s.log)
 	if err != nil {
-		return err
+		return settings.Wrong(err)
 	}
 	s.closers = append(s.closers, func() error { g.Close(); return nil })
 	s.Register = func(server *rpc.Server) {
