@@ -26,6 +26,7 @@ const (
 	maxDepth     = 1000
 	defaultCalls = 64 // at a time
 	maxShed      = 9
+	maxK         = 1000 // as in the contract
 )
 
 // Leg is the configuration of a leg.
@@ -180,8 +181,8 @@ type Config struct {
 // FusionConfig says how the legs' lists are merged. A policy or a request may override it. A command line has it as flags.
 type FusionConfig struct {
 	Method FusionName `name:"fusion" help:"How the legs' lists are fused: calibrated, rrf, convex or dbsf." enum:"calibrated,rrf,convex,dbsf" default:"calibrated" env:"TRISKELE_FUSION"`
-	K      float64    `help:"Rank constant of rrf." default:"2" env:"TRISKELE_K"`
-	Alpha  *float64   `help:"With convex: weight of the dense leg, 0 to 1. The lexical leg gets the rest. Without it, both have their own weights." env:"TRISKELE_ALPHA"`
+	K      float64    `help:"Rank constant of rrf, 0 to 1000, also where a policy or a recall chooses rrf." default:"2" env:"TRISKELE_K"`
+	Alpha  *float64   `help:"With convex, also where a policy or a recall chooses it: weight of the dense leg, 0 to 1. The lexical leg gets the rest. Without it, both have their own weights." env:"TRISKELE_ALPHA"`
 }
 
 // String is the method with its settings.
@@ -239,8 +240,8 @@ func (c Config) check() error {
 		return errors.New("gateway: the first wave needs at least one leg")
 	case c.Fusion.Method.Method() == 0:
 		return fmt.Errorf("gateway: fusion %q must be calibrated, rrf, convex or dbsf", c.Fusion.Method)
-	case !(c.Fusion.K >= 0):
-		return fmt.Errorf("gateway: k %g must not be negative", c.Fusion.K)
+	case !(c.Fusion.K >= 0 && c.Fusion.K <= maxK):
+		return fmt.Errorf("gateway: k %g must be from 0 to %d", c.Fusion.K, maxK)
 	case c.Fusion.Alpha != nil && !(*c.Fusion.Alpha >= 0 && *c.Fusion.Alpha <= 1):
 		return fmt.Errorf("gateway: alpha %g must be from 0 to 1", *c.Fusion.Alpha)
 	}

@@ -573,6 +573,7 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 		"memory limit below 0":          func(c *gateway.Config) { c.Memory.Limit = -1 },
 		"memory cap beyond all budgets": func(c *gateway.Config) { c.Memory.Cap = time.Hour },
 		"negative k":                    func(c *gateway.Config) { c.Fusion.K = -1 },
+		"great k":                       func(c *gateway.Config) { c.Fusion.K = 1001 },
 		"unknown fusion":                func(c *gateway.Config) { c.Fusion.Method = "sum" },
 		"alpha above 1":                 func(c *gateway.Config) { c.Fusion.Alpha = new(1.5) },
 		"policy of an unknown leg": func(c *gateway.Config) {

@@ -35,7 +35,7 @@ type recallCmd struct {
 	Quota        map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
 	Fusion       gateway.FusionName `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy or the gateway's method if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
 	All          bool               `help:"Also print memories that are hardly relevant." group:"Ranking:"`
-	K            *float64           `help:"Rank constant of rrf." group:"Ranking:"`
+	K            *float64           `help:"Rank constant of rrf, 0 to 1000." group:"Ranking:"`
 	Alpha        *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
 	Rerank       bool               `help:"Reorder the best memories with the gateway's reranker." group:"Ranking:"`
 	Diversity    float64            `help:"Leave out a memory whose text has at least this similarity to a better one's, 0 (off) to 1; about 0.8 finds near-duplicates." placeholder:"SIMILARITY" group:"Ranking:"`
