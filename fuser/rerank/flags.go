@@ -9,21 +9,23 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/settings"
 )
 
 // Flags are the command-line flags that choose a reranker. Embed them.
 type Flags struct {
 	Server  string        `name:"reranker" help:"Reranker that recalls may ask for: transformer:FOLDER (a cross-encoder inside this process), cohere:MODEL, jina:[URL#]MODEL (llama.cpp, vLLM), voyage:MODEL or tei:URL. Servers receive queries and the texts of memories that are not sensitive." env:"TRISKELE_RERANKER" placeholder:"KIND:PLACE"`
-	KeyFile string        `name:"reranker-key-file" help:"File with the key for the reranker's server. If not given, TRISKELE_RERANKER_KEY or the provider's own variable is read." env:"TRISKELE_RERANKER_KEY_FILE" placeholder:"FILE" type:"path"`
-	Top     int           `name:"reranker-top" help:"Number of best memories to rerank, 2 to 100." default:"30" env:"TRISKELE_RERANKER_TOP"`
-	Cap     time.Duration `name:"reranker-cap" help:"Maximum time of a request; 0 for all that the budget leaves." default:"0" env:"TRISKELE_RERANKER_CAP"`
-	Min     time.Duration `name:"reranker-min" help:"Minimum time of a request. With less time left, the reranker is not asked." default:"10ms" env:"TRISKELE_RERANKER_MIN"`
-	Limit   int           `name:"reranker-limit" help:"Maximum concurrent requests, 1 or more; further requests wait." default:"8" env:"TRISKELE_RERANKER_LIMIT"`
-	MaxText int           `name:"reranker-max-bytes" help:"Maximum bytes of each text that are sent." default:"8192" env:"TRISKELE_RERANKER_MAX_BYTES"`
+	KeyFile string        `name:"reranker-key-file" help:"File with the key for the reranker's server. If not given, TRISKELE_RERANKER_KEY or the provider's own variable is read." env:"TRISKELE_RERANKER_KEY_FILE" placeholder:"FILE" type:"path" needs:"reranker"`
+	Top     int           `name:"reranker-top" help:"Number of best memories to rerank, 2 to 100." default:"30" env:"TRISKELE_RERANKER_TOP" needs:"reranker"`
+	Cap     time.Duration `name:"reranker-cap" help:"Maximum time of a request; 0 for all that the budget leaves." default:"0" env:"TRISKELE_RERANKER_CAP" needs:"reranker"`
+	Min     time.Duration `name:"reranker-min" help:"Minimum time of a request. With less time left, the reranker is not asked." default:"10ms" env:"TRISKELE_RERANKER_MIN" needs:"reranker"`
+	Limit   int           `name:"reranker-limit" help:"Maximum concurrent requests, 1 or more; further requests wait." default:"8" env:"TRISKELE_RERANKER_LIMIT" needs:"reranker"`
+	MaxText int           `name:"reranker-max-bytes" help:"Maximum bytes of each text that are sent." default:"8192" env:"TRISKELE_RERANKER_MAX_BYTES" needs:"reranker"`
 }
 
 // Open returns the reranking stage, the zero value if the flags name no reranker. It asks getenv for keys only.
-func (f Flags) Open(getenv func(string) string) (gateway.RerankConfig, error) {
+func (f Flags) Open(getenv func(string) string) (_ gateway.RerankConfig, err error) {
+	defer func() { err = settings.Wrong(err) }()
 	if f.Server == "" {
 		return gateway.RerankConfig{}, nil
 	}
@@ -44,6 +46,9 @@ func (f Flags) Open(getenv func(string) string) (gateway.RerankConfig, error) {
 	key, err := f.key(getenv, provider)
 	if err != nil {
 		return gateway.RerankConfig{}, err
+	}
+	if own := providers[provider]; key == "" && server == "" && own.url != "" {
+		return gateway.RerankConfig{}, fmt.Errorf("reranker: %s needs a key: give --reranker-key-file, TRISKELE_RERANKER_KEY or %s", provider, own.key)
 	}
 	client, err := New(Config{Provider: provider, URL: server, Model: model, Key: key, MaxText: f.MaxText, Idle: f.Limit})
 	if err != nil {

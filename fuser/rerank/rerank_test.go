@@ -203,7 +203,8 @@ func TestFlags(t *testing.T) {
 		flags rerank.Flags
 		model string // "" for an error
 	}{
-		{rerank.Flags{Server: "cohere:rerank-v3.5"}, "cohere/rerank-v3.5"},
+		{rerank.Flags{Server: "cohere:rerank-v3.5", KeyFile: file}, "cohere/rerank-v3.5"},
+		{rerank.Flags{Server: "cohere:rerank-v3.5"}, ""},
 		{rerank.Flags{Server: "jina:http://127.0.0.1:8012#bge-reranker"}, "jina/bge-reranker"},
 		{rerank.Flags{Server: "tei:http://127.0.0.1:8080"}, "tei"},
 		{rerank.Flags{Server: "voyage:https://example.org#rerank-2.5"}, "voyage/rerank-2.5"},
@@ -229,6 +230,9 @@ func TestFlags(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
 			t.Errorf("the error shows the key: %v", err)
+		}
+		if x.flags.Server == "cohere:rerank-v3.5" && err != nil && !strings.Contains(err.Error(), "CO_API_KEY") {
+			t.Errorf("no key: %v", err)
 		}
 		if x.flags.Server == "psychic:m" && !strings.Contains(err.Error(), "must be transformer, cohere,") {
 			t.Errorf("an unknown kind: %v", err)

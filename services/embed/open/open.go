@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/model2vec"
 	"github.com/triskele/triskele/services/embed/remote"
@@ -26,6 +27,7 @@ type Flags struct {
 
 // Open returns the embedder of the flags, and the fallback or nil. getenv is used for keys only.
 func (f Flags) Open(getenv func(string) string) (embedder, fallback embed.Embedder, err error) {
+	defer func() { err = settings.Wrong(err) }()
 	key, err := f.key()
 	if err != nil {
 		return nil, nil, err
@@ -130,6 +132,9 @@ func openRemote(provider, place, key string) (embed.Embedder, error) {
 	server, model, found := strings.Cut(place, "#")
 	if !found {
 		server, model = "", place
+	}
+	if key == "" && server == "" && provider != "tei" {
+		return nil, fmt.Errorf("%s needs a key: give --embedder-key-file, TRISKELE_EMBEDDER_KEY or %s", provider, keyVariables[provider])
 	}
 	config := remote.Config{Provider: provider, URL: server, Model: model, Key: key}
 	options, err := url.ParseQuery(query)

@@ -23,7 +23,7 @@ func TestOpen(t *testing.T) {
 		"tei:https://tei.example.org/x#BAAI/bge?dims=384": {Provider: "tei", Name: "BAAI/bge", Dimensions: 384},
 		"voyage:voyage-4?dims=512&shorten=true":           {Provider: "voyage", Name: "voyage-4", Dimensions: 512},
 	} {
-		e, err := open.Open(spec, func(string) string { return "" })
+		e, err := open.Open(spec, func(string) string { return "key" })
 		if err != nil {
 			t.Errorf("%s: %v", spec, err)
 			continue
@@ -40,7 +40,7 @@ func TestOpenRefuses(t *testing.T) {
 		"", "static", "builtin:x", "hashed:x", "model2vec:", "model2vec:" + t.TempDir(), "openai:", "openai:m", "openai:m?dims=x", "openai:m?dims=0",
 		"openai:m?dims=3&shorten=perhaps", "openai:m?dims=3&colour=red", "tei:m?dims=3", "tei:http://x?dims=3", "openai:m?dims=3&batch=5000", "openai:m?dims=%zz", "transformer:?colour=red", "transformer:?%zz", "onnx:x",
 	} {
-		if e, err := open.Open(spec, func(string) string { return "" }); err == nil {
+		if e, err := open.Open(spec, func(string) string { return "key" }); err == nil {
 			t.Errorf("%q is opened as %+v", spec, e.Model())
 		}
 	}
@@ -66,6 +66,9 @@ func TestKeys(t *testing.T) {
 		{open.Flags{Embedder: "tei:http://192.0.2.1#m?dims=3", KeyFile: file}, true},
 		{open.Flags{Embedder: "builtin", Fallback: "openai:http://192.0.2.1#m?dims=3"}, true},
 		{open.Flags{Embedder: "builtin", KeyFile: file + ".absent"}, true},
+		{open.Flags{Embedder: "openai:m?dims=3"}, false},
+		{open.Flags{Embedder: "cohere:m?dims=3"}, true}, // its service needs a key
+		{open.Flags{Embedder: "cohere:http://127.0.0.1#m?dims=3"}, false},
 	} {
 		_, _, err := c.flags.Open(getenv)
 		if (err != nil) != c.fails {
