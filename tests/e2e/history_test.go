@@ -43,8 +43,8 @@ type deployment interface {
 	indexed(t *testing.T, words []string) []string
 }
 
-// TestHistory has several clients store, change, supersede, forget and hide memories while processes are killed and come
-// back, and keeps a model of what must be there. At the end the store, every index and every answer must be as the model
+// TestHistory has several clients store, change, supersede, forget and hide memories, and rename, delete and make anew namespaces of
+// their own, while processes are killed and come back, and keeps a model of what must be there. At the end the store, every index and every answer must be as the model
 // says: nothing lost, nothing twice, nothing left behind.
 func TestHistory(t *testing.T) {
 	t.Parallel() // much of it is waiting for the leases of the killed
@@ -92,7 +92,7 @@ func testHistory(t *testing.T, d deployment) {
 		if t.Failed() {
 			return
 		}
-		settle(t, d)
+		settle(t, d, workers)
 		checkStore(t, d, workers)
 		checkDerived(t, d, workers, tried)
 		t.Logf("round %d: %s", round+1, tally(workers))
@@ -141,8 +141,35 @@ type historian struct {
 	number int
 	rng    *rand.Rand
 	notes  []*note
+	own    string // the name of a namespace that nobody else writes to, or ""
+	made   bool   // whether it exists
 	serial int
 	done   map[string]int
+}
+
+// sharedNamespaces are those that all clients write to.
+var sharedNamespaces = []string{"history/a", "history/b"}
+
+// namespace draws any but the given one. A namespace of the client's own may have a name that it had before, or none has had yet.
+func (h *historian) namespace(not string) string {
+	if h.own == "" {
+		h.own = h.ownName("")
+	}
+	others := slices.DeleteFunc(append([]string{h.own}, sharedNamespaces...), func(name string) bool { return name == not })
+	return others[h.rng.IntN(len(others))]
+}
+
+// ownNames is how many names a client has for a namespace of its own. The fewer, the more often one is used again.
+const ownNames = 3
+
+func (h *historian) ownNumbered(i int) string { return fmt.Sprintf("history/own%d/%d", h.number, i) }
+
+func (h *historian) ownName(not string) string {
+	for {
+		if name := h.ownNumbered(h.rng.IntN(ownNames)); name != not {
+			return name
+		}
+	}
 }
 
 // pick returns one of the notes that pass, or nil.
@@ -167,11 +194,11 @@ func (h *historian) step() {
 	switch p := h.rng.IntN(100); {
 	case p < 30:
 		name = "remember"
-		h.remember(h.draft(""))
-	case p < 35: // the same text in the other namespace
+		h.remember(h.draft(h.namespace("")))
+	case p < 35: // the same text in another namespace
 		if n := h.pick((*note).live); n != nil {
 			name = "remember a twin"
-			twin := h.draft(n.namespace)
+			twin := h.draft(h.namespace(n.namespace))
 			twin.word, twin.content = n.word, n.content
 			h.remember(twin)
 		}
@@ -205,10 +232,22 @@ func (h *historian) step() {
 			name = "forget"
 			h.forget(n)
 		}
-	case p < 98:
-		if n := h.pick(func(*note) bool { return true }); n != nil {
+	case p < 95:
+		if n := h.pick(func(n *note) bool {
+			return n.namespace == h.own && h.made || slices.Contains(sharedNamespaces, n.namespace)
+		}); n != nil {
 			name = "recall"
 			h.recall(n)
+		}
+	case p < 97:
+		if h.made {
+			name = "rename a namespace"
+			h.rename()
+		}
+	case p < 98:
+		if h.made {
+			name = "delete a namespace"
+			h.deleteOwn()
 		}
 	default:
 		name = "crash"
@@ -227,13 +266,9 @@ var shared = []string{
 	"the quarterly report of Merlin is late again",
 }
 
-// draft makes a note that is not stored yet, in any namespace but the given one.
-func (h *historian) draft(not string) *note {
+// draft makes a note that is not stored yet.
+func (h *historian) draft(namespace string) *note {
 	h.serial++
-	namespace := []string{"history/a", "history/b"}[h.rng.IntN(2)]
-	if namespace == not {
-		namespace = map[string]string{"history/a": "history/b", "history/b": "history/a"}[not]
-	}
 	word := fmt.Sprintf("zq%dx%dq", h.number, h.serial)
 	var link string
 	if to := h.pick(func(n *note) bool { return n.live() && n.namespace == namespace }); to != nil {
@@ -292,6 +327,7 @@ func (h *historian) remember(n *note) {
 		return
 	}
 	h.notes = append(h.notes, n)
+	h.made = h.made || n.namespace == h.own
 }
 
 // update changes a field, and learns from the revision whether a call whose answer was lost had its effect.
@@ -322,7 +358,7 @@ func (h *historian) update(n *note, m *triskelev1.Memory, path string, then func
 }
 
 func (h *historian) supersede(old *note) {
-	n := h.draft(map[string]string{"history/a": "history/b", "history/b": "history/a"}[old.namespace])
+	n := h.draft(old.namespace)
 	req := &triskelev1.SupersedeRequest{Id: old.id, Replacement: n.proto(h.key())}
 	err := h.persist("supersede", func(ctx context.Context) error {
 		resp, err := h.memory().Supersede(ctx, req)
@@ -356,6 +392,44 @@ func (h *historian) forget(n *note) {
 			older.supersededBy = n.supersededBy
 		}
 	}
+}
+
+// rename renames the client's own namespace. If an answer was lost, it may have had its effect.
+func (h *historian) rename() {
+	to, lost := h.ownName(h.own), false
+	err := h.persist("rename", func(ctx context.Context) error {
+		_, err := h.memory().RenameNamespace(ctx, &triskelev1.RenameNamespaceRequest{Namespace: h.own, NewName: to})
+		if status.Code(err) == codes.NotFound && lost {
+			return nil
+		}
+		lost = err != nil
+		return err
+	})
+	if err != nil {
+		h.t.Errorf("rename %s: %v", h.own, err)
+		return
+	}
+	for _, n := range h.notes {
+		if n.namespace == h.own {
+			n.namespace = to
+		}
+	}
+	h.own = to
+}
+
+// deleteOwn deletes the client's own namespace. The next note in one of its own makes it anew, under whatever name.
+func (h *historian) deleteOwn() {
+	if err := h.persist("delete", func(ctx context.Context) error {
+		_, err := h.memory().DeleteNamespace(ctx, &triskelev1.DeleteNamespaceRequest{Namespace: h.own})
+		return err
+	}); err != nil {
+		h.t.Errorf("delete %s: %v", h.own, err)
+		return
+	}
+	for _, n := range h.notes {
+		n.forgotten = n.forgotten || n.namespace == h.own
+	}
+	h.own, h.made = "", false
 }
 
 // recall asks for a note by its word. The word index must know it at once if it is live; whatever the other legs find,
@@ -408,13 +482,19 @@ func (h *historian) recall(n *note) {
 }
 
 // settle waits until every index has caught up.
-func settle(t *testing.T, d deployment) {
+func settle(t *testing.T, d deployment, workers []*historian) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	var last string
+	namespaces := slices.Clone(sharedNamespaces)
+	for _, w := range workers {
+		if w.made {
+			namespaces = append(namespaces, w.own)
+		}
+	}
 	for time.Now().Before(deadline) {
 		behind := false
-		for _, namespace := range []string{"history/a", "history/b"} {
+		for _, namespace := range namespaces {
 			recall, _ := d.clients()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			resp, err := recall.GetIndexStatus(ctx, &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})
@@ -449,7 +529,13 @@ func checkStore(t *testing.T, d deployment, workers []*historian) {
 	}
 	_, memory := d.clients()
 	seen := map[string]bool{}
-	for _, namespace := range []string{"history/a", "history/b"} {
+	namespaces := slices.Clone(sharedNamespaces)
+	for _, w := range workers {
+		for i := range ownNames {
+			namespaces = append(namespaces, w.ownNumbered(i)) // whether it exists or not
+		}
+	}
+	for _, namespace := range namespaces {
 		stream, err := memory.Export(t.Context(), &triskelev1.ExportRequest{Namespace: namespace})
 		if err != nil {
 			t.Fatal(err)
