@@ -44,8 +44,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		out.state, out.reason = resp.GetState(), resp.GetReason()
 		return out
 	}
-	var notCalled *notCalledError
-	if errors.As(err, &notCalled) {
+	if notCalled, ok := errors.AsType[*notCalledError](err); ok {
 		out.queued, out.late = time.Since(start), notCalled.late
 	}
 	if out.unneeded = errors.Is(context.Cause(ctx), errUnneeded); out.unneeded {

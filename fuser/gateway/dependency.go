@@ -82,8 +82,7 @@ func caught[T any](ctx context.Context, log *slog.Logger, name string, do func()
 		out, err = do()
 		return err
 	})
-	var panicked *panics.Error
-	if errors.As(err, &panicked) {
+	if _, ok := errors.AsType[*panics.Error](err); ok {
 		err = errPanicked
 	}
 	return out, err

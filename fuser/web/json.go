@@ -313,7 +313,7 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 	if !json.Valid(body) {
 		text := "the body must be one JSON object and nothing more"
 		err := json.Unmarshal(body, new(json.RawMessage)) // says where
-		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			text = fmt.Sprintf("%s: byte %d: %v", text, syntax.Offset, err)
 		}
 		refuse(w, http.StatusBadRequest, errors.New(text))

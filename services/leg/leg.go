@@ -354,8 +354,7 @@ func (s *Server) failure(ctx context.Context, err error) (state triskelev1.LegSt
 		return triskelev1.LegState_LEG_STATE_TIMED_OUT, "did not finish within its budget", public
 	}
 	reason = "search failed" // the cause may quote data, so only the log has it
-	var unable *UnableError
-	if errors.As(err, &unable) {
+	if unable, ok := errors.AsType[*UnableError](err); ok {
 		reason = unable.Reason
 	}
 	return triskelev1.LegState_LEG_STATE_FAILED, reason, s.public(ctx, err)
@@ -387,8 +386,7 @@ func (s *Server) public(ctx context.Context, err error) error {
 
 // invalid returns the client's error for a *record.FieldError, and nil for any other error.
 func invalid(err error) error {
-	var field *record.FieldError
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*record.FieldError](err); ok {
 		return rpc.Invalid(field.Field, field.MustBe)
 	}
 	return nil

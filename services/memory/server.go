@@ -124,8 +124,7 @@ func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 func fromProto(field string, m *triskelev1.Memory) (record.Record, error) {
 	r, err := record.FromProto(m)
-	var wrong *record.FieldError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*record.FieldError](err); ok {
 		return record.Record{}, rpc.Invalid(field+"."+wrong.Field, wrong.MustBe)
 	}
 	return r, err
@@ -368,8 +367,7 @@ const maxSurrounded = 100
 
 func (s *Server) surroundings(ctx context.Context, req *triskelev1.GetRequest, of []record.Record) ([]*triskelev1.Surroundings, error) {
 	filter, err := record.FilterFromProto(req.GetFilter())
-	var wrong *record.FieldError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*record.FieldError](err); ok {
 		return nil, rpc.Invalid(wrong.Field, wrong.MustBe)
 	}
 	found, err := s.store.Surroundings(ctx, req.GetNamespace(), of, int(req.GetSurroundings()), filter)
@@ -434,8 +432,7 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
 	filter, err := record.FilterFromProto(req.GetFilter())
-	var wrong *record.FieldError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*record.FieldError](err); ok {
 		return nil, rpc.Invalid(wrong.Field, wrong.MustBe)
 	}
 	resp := &triskelev1.ListResponse{}

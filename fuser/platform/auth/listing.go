@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -42,7 +41,7 @@ func (t Token) list(ctx context.Context, req *triskelev1.ListNamespacesRequest, 
 			break
 		}
 		found, next, err := listed(ctx, pattern, &triskelev1.ListNamespacesRequest{
-			Prefix: req.GetPrefix(), PageSize: proto.Int32(int32(size - len(resp.Namespaces))), PageToken: within,
+			Prefix: req.GetPrefix(), PageSize: new(int32(size - len(resp.Namespaces))), PageToken: within,
 		}, handle)
 		if err != nil {
 			return nil, err
@@ -75,7 +74,7 @@ func listed(ctx context.Context, pattern string, req *triskelev1.ListNamespacesR
 	above, wild := strings.CutSuffix(pattern, "*")
 	req.Prefix = max(above, req.GetPrefix()) // one is a prefix of the other
 	if !wild {
-		req.PageSize = proto.Int32(1) // the name itself sorts first
+		req.PageSize = new(int32(1)) // the name itself sorts first
 	}
 	answer, err := handle(ctx, req)
 	if err != nil {

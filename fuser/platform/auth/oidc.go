@@ -81,7 +81,7 @@ func (i *issuer) verify(ctx context.Context, signed string) (Token, error) {
 		return Token{}, status.Error(codes.Unavailable, "the token issuer cannot be reached")
 	}
 	verified, err := verifier.Verify(ctx, signed)
-	if expired := (*oidc.TokenExpiredError)(nil); errors.As(err, &expired) {
+	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
 		return Token{}, status.Error(codes.Unauthenticated, "the token is expired")
 	}
 	if err != nil {

@@ -104,8 +104,7 @@ func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int
 
 // withoutURL drops the URL that http.Client puts into its errors.
 func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

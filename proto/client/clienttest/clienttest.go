@@ -98,7 +98,7 @@ func (f *Fake) add(m *triskelev1.Memory) *triskelev1.Memory {
 	m.Id = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	m.CreatedAt, m.Revision = timestamppb.Now(), 1
 	if m.Importance == nil {
-		m.Importance = proto.Float64(0.5)
+		m.Importance = new(0.5)
 	}
 	f.memories = append(f.memories, m)
 	return m

@@ -187,7 +187,7 @@ func Restore(ctx context.Context, store Store, settings Settings, in io.ReadSeek
 			return nil
 		}
 		_, err := store.Insert(ctx, records)
-		if conflict := (*memory.ConflictError)(nil); errors.As(err, &conflict) {
+		if conflict, ok := errors.AsType[*memory.ConflictError](err); ok {
 			err = &memory.ConflictError{Index: stored + conflict.Index, ID: conflict.ID}
 		}
 		stored += len(records)

@@ -233,8 +233,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 	}
 	if err != nil {
 		command := "triskele"
-		var wrong *kong.ParseError
-		if errors.As(err, &wrong) && wrong.Context != nil && wrong.Context.Selected() != nil {
+		if wrong, ok := errors.AsType[*kong.ParseError](err); ok && wrong.Context != nil && wrong.Context.Selected() != nil {
 			command = wrong.Context.Selected().FullPath()
 		}
 		hint := ""
@@ -250,7 +249,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 	}
 	if err := command.Run(); err != nil {
 		_, _ = fmt.Fprint(env.Err, env.styleOf(env.Err).Bad("error:")+" "+message(ctx, err)+"\n")
-		if skipped := (*skippedError)(nil); errors.Is(err, errMissing) || errors.As(err, &skipped) {
+		if _, skipped := errors.AsType[*skippedError](err); skipped || errors.Is(err, errMissing) {
 			return exitPartly
 		}
 		if settings.IsWrong(err) || status.Code(err) == codes.InvalidArgument {

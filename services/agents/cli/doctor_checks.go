@@ -147,7 +147,7 @@ func checkCertificates(files auth.TLS, now time.Time, found *findings) {
 		return
 	}
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if unread := (*fs.PathError)(nil); errors.As(err, &unread) {
+	if unread, ok := errors.AsType[*fs.PathError](err); ok {
 		found.add(fail, "certificate", "%v: --tls-cert and --tls-key must name files that this user can read", unread)
 		return
 	}

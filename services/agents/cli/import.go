@@ -241,7 +241,7 @@ func (c *syncCmd) Run(ctx context.Context, env *Env) error {
 			first, known = false, skipped
 			return source.show(env, report)
 		})
-		if skipped := (*skippedError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &skipped) {
+		if _, skipped := errors.AsType[*skippedError](err); skipped || err == nil || ctx.Err() != nil {
 			return nil
 		}
 		_, _ = fmt.Fprintln(env.Err, env.styleOf(env.Err).Bad("error:"), render.Plain(message(ctx, err)))

@@ -132,7 +132,7 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 	defer func() { _ = in.Close() }()
 	n := 0
 	for turn, err := range transcript.Read(c.format, in) {
-		if damage := (*transcript.Damage)(nil); errors.As(err, &damage) {
+		if damage, ok := errors.AsType[*transcript.Damage](err); ok {
 			if err := take(skip(f.name+", "+damage.Place, "not readable", damage.Reason)); err != nil {
 				return err
 			}

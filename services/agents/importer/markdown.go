@@ -218,8 +218,7 @@ func (s *Markdown) open(name string) (matter frontMatter, text string, changed t
 
 // reason returns the cause of a file's error, without the operation and the path.
 func reason(err error) string {
-	var of *fs.PathError
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err.Error()
 	}
 	return err.Error()
@@ -305,7 +304,7 @@ func hashOf(m *triskelev1.Memory) ([sha256.Size]byte, error) {
 	contents := proto.CloneOf(m)
 	contents.CreatedAt, contents.UpdatedAt, contents.Revision, contents.Supersedes, contents.SupersededBy = nil, nil, 0, "", ""
 	if contents.Importance == nil {
-		contents.Importance = proto.Float64(record.DefaultImportance)
+		contents.Importance = new(record.DefaultImportance)
 	}
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(contents)
 	return sha256.Sum256(text), err
@@ -355,11 +354,11 @@ func (s *Markdown) place(items []Item, thread string) {
 		}
 		for ; i < end; i++ {
 			last += gap
-			items[i].Memory.Position = proto.Int64(last)
+			items[i].Memory.Position = new(last)
 		}
 		if end < len(items) {
 			last = stored[items[end].Memory.GetId()].position
-			items[end].Memory.Position = proto.Int64(last)
+			items[end].Memory.Position = new(last)
 			i++
 		}
 	}

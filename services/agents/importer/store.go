@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/triskele/triskele/proto/client"
@@ -187,7 +186,7 @@ func (r *run) forget(ctx context.Context, b *batch) error {
 // list returns the memories that a filter selects, page by page.
 func (r *run) list(ctx context.Context, namespace string, filter *triskelev1.Filter) iter.Seq2[*triskelev1.Memory, error] {
 	c := client.Client{Memories: r.memories}
-	return c.List(ctx, &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: proto.Int32(pageSize)})
+	return c.List(ctx, &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: new(int32(pageSize))})
 }
 
 func sameContents(a, b *triskelev1.Memory) (bool, error) {

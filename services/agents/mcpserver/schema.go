@@ -36,9 +36,9 @@ var bounds = map[string]func(*jsonschema.Schema){
 	"importance":        func(s *jsonschema.Schema) { between(s, 0, 1) },
 	"max_tokens":        func(s *jsonschema.Schema) { between(s, leastTokens, mostTokens) },
 	"thread":            length(0, 512),
-	"position":          func(s *jsonschema.Schema) { s.Minimum = jsonschema.Ptr(0.) },
+	"position":          func(s *jsonschema.Schema) { s.Minimum = new(0.) },
 	"surroundings":      func(s *jsonschema.Schema) { between(s, 0, 10) },
-	"expected_revision": func(s *jsonschema.Schema) { s.Minimum = jsonschema.Ptr(0.) },
+	"expected_revision": func(s *jsonschema.Schema) { s.Minimum = new(0.) },
 }
 
 func length(least, most int) func(*jsonschema.Schema) {

@@ -85,7 +85,7 @@ func quotingLittle(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, req)
 		if err != nil {
-			if wire := (*jsonrpc.Error)(nil); errors.As(err, &wire) {
+			if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
 				return nil, &jsonrpc.Error{Code: wire.Code, Message: shortened(wire.Message)}
 			}
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: shortened(err.Error())}

@@ -171,7 +171,7 @@ func isObject(head []byte) bool {
 
 func collect(turns iter.Seq2[Turn, error]) (out []Turn, err error) {
 	for turn, err := range turns {
-		if damage := (*Damage)(nil); errors.As(err, &damage) {
+		if _, damaged := errors.AsType[*Damage](err); damaged {
 			continue
 		}
 		if err != nil {

@@ -166,8 +166,7 @@ func (e *Embedder) batch(texts []string, from int) int {
 
 // retryable reports whether the same request may succeed later.
 func retryable(err error) bool {
-	var status *endpoint.StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*endpoint.StatusError](err); ok {
 		return status.Code == http.StatusTooManyRequests || status.Code == http.StatusRequestTimeout || status.Code >= 500
 	}
 	var malformed *malformedError
@@ -233,8 +232,7 @@ func (e *Embedder) ask(ctx context.Context, kind kind, texts []string) (response
 		}
 		wait := firstPause << (attempt - 1)
 		wait = wait/2 + rand.N(wait/2+1) // jitter, so that clients that failed together do not retry together
-		var status *endpoint.StatusError
-		if errors.As(err, &status) && status.After > 0 {
+		if status, ok := errors.AsType[*endpoint.StatusError](err); ok && status.After > 0 {
 			wait = status.After
 		}
 		if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) <= wait {

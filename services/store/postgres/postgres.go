@@ -14,6 +14,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -142,8 +143,7 @@ func Wrap(err error) error {
 	of := map[string]error{
 		"53000": diskerr.ErrShort, "53100": diskerr.ErrFull, "53200": diskerr.ErrShort, "53400": diskerr.ErrShort, "58030": diskerr.ErrDisk,
 	}
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && of[pgErr.Code] != nil {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && of[pgErr.Code] != nil {
 		return fmt.Errorf("%w: %w", of[pgErr.Code], err)
 	}
 	return err
@@ -165,16 +165,8 @@ func IsUniqueViolation(err error) bool { return hasCode(err, "23505") }
 func IsForeignKeyViolation(err error) bool { return hasCode(err, "23503") }
 
 func hasCode(err error, codes ...string) bool {
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return false
-	}
-	for _, code := range codes {
-		if pgErr.Code == code {
-			return true
-		}
-	}
-	return false
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains(codes, pgErr.Code)
 }
 
 // Live returns a condition on the memory.memories row called alias: it matches the filter, is not expired, and

@@ -65,8 +65,7 @@ func (q postgresQueue) Claim(ctx context.Context, index string, n int, lease tim
 		})
 	}
 	err = postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
-	var bad *record.UndecodableError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*record.UndecodableError](err); ok {
 		err = errors.Join(err, q.setAside(ctx, index, bad))
 	}
 	if err != nil {

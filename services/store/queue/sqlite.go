@@ -55,8 +55,7 @@ func (q *sqliteQueue) Claim(ctx context.Context, index string, n int, length tim
 			t.Record, err = sqldb.ScanRecord(scan, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
 			return t, err
 		})
-	var bad *record.UndecodableError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*record.UndecodableError](err); ok {
 		return nil, errors.Join(err, q.setAside(ctx, index, bad))
 	}
 	if err != nil {

@@ -225,8 +225,7 @@ func (w *Worker) index(ctx context.Context, tasks []Task) error {
 	start := time.Now()
 	checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return w.Store.AsSensitive(ctx, records) })
 	err := panics.Catch(ctx, w.Log, "index "+w.Index, func() error { return w.Indexer.Index(checked, records) })
-	var panicked *panics.Error
-	if errors.As(err, &panicked) { // it would panic again
+	if _, ok := errors.AsType[*panics.Error](err); ok { // it would panic again
 		err = fmt.Errorf("%w: %w", ErrHopeless, err)
 	}
 	w.metrics.called(ctx, len(tasks), time.Since(start), err)

@@ -167,8 +167,7 @@ func (m migrations) apply(ctx context.Context, db *sql.DB, engine Engine, step P
 		return err
 	}
 	_, err = p.ApplyVersion(ctx, step.Version, true)
-	var failed *goose.PartialError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*goose.PartialError](err); ok {
 		return failed.Err
 	}
 	return err

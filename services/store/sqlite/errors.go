@@ -28,8 +28,8 @@ func IsBusy(err error) bool { return code(err) == sqlite3.SQLITE_BUSY }
 
 // code returns an error's primary result code, or 0.
 func code(err error) int {
-	var of *sqlite.Error
-	if !errors.As(err, &of) {
+	of, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
 		return sqlite3.SQLITE_OK
 	}
 	return of.Code() & 0xff // the rest is detail
