@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -262,17 +262,32 @@ func (c Config) check() error {
 
 // ParsePolicies reads a JSON object of RecallPolicy messages by namespace.
 func ParsePolicies(text []byte) (map[string]*triskelev1.RecallPolicy, error) {
-	var raw map[string]json.RawMessage
-	// The second refuses a key that is given twice.
-	if err := cmp.Or(json.Unmarshal(text, &raw), protojson.Unmarshal(text, &structpb.Struct{})); err != nil {
+	if err := protojson.Unmarshal(text, &structpb.Struct{}); err != nil { // a key that is given twice, too
 		return nil, fmt.Errorf("--policies: %w", err)
 	}
-	policies := make(map[string]*triskelev1.RecallPolicy, len(raw))
-	for namespace, message := range raw {
+	policies := map[string]*triskelev1.RecallPolicy{}
+	decoder := json.NewDecoder(bytes.NewReader(text)) // in the file's order, with offsets
+	_, _ = decoder.Token()
+	for decoder.More() {
+		key, _ := decoder.Token()
+		namespace, _ := key.(string)
+		var message json.RawMessage
+		if err := decoder.Decode(&message); err != nil {
+			return nil, fmt.Errorf("--policies: %w", err)
+		}
 		policies[namespace] = &triskelev1.RecallPolicy{}
-		if err := rpc.FromJSON(protojson.UnmarshalOptions{}, message, policies[namespace]); err != nil {
+		before := bytes.Map(blank, text[:int(decoder.InputOffset())-len(message)]) // so that an error has the file's line
+		if err := rpc.FromJSON(protojson.UnmarshalOptions{}, append(before, message...), policies[namespace]); err != nil {
 			return nil, fmt.Errorf("--policies: policy of namespace %q: %w", namespace, err)
 		}
 	}
 	return policies, nil
+}
+
+// blank leaves the ends of lines.
+func blank(r rune) rune {
+	if r == '\n' {
+		return r
+	}
+	return ' '
 }

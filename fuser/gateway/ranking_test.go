@@ -453,13 +453,14 @@ func TestPolicies(t *testing.T) {
 	if resp, err := ask(nil, "acme"); err != nil || !strings.Contains(resp.GetDegradedReason(), "dense") {
 		t.Errorf("the same leg elsewhere: %v, %v", resp, err)
 	}
-	for name, text := range map[string]string{
-		"no JSON":       `{`,
-		"unknown field": `{"": {"colour": 1}}`,
-		"twice":         `{"acme": {}, "acme": {}}`,
+	for name, x := range map[string]struct{ text, want string }{
+		"no JSON":       {`{`, ""},
+		"no object":     {`[]`, ""},
+		"unknown field": {"{\n  \"acme\": {},\n  \"é\": {\n    \"fusion\": {\"k\": 1}, \"colour\": 1}\n}", `policy of namespace "é": proto: (line 4:25): unknown field "colour"`},
+		"twice":         {`{"acme": {}, "acme": {}}`, ""},
 	} {
-		if _, err := gateway.ParsePolicies([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "--policies: ") {
-			t.Errorf("%s: %v", name, err)
+		if _, err := gateway.ParsePolicies([]byte(x.text)); err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "--policies: "+x.want) {
+			t.Errorf("%s: got %v, want %q", name, err, x.want)
 		}
 	}
 	off := func(legs ...string) *triskelev1.RecallPolicy {
