@@ -116,6 +116,9 @@ func newRecord(field string, m *triskelev1.Memory) (record.Record, error) {
 	if blank(r.Content) {
 		return record.Record{}, rpc.Invalid(field+".content", "must have more than white space")
 	}
+	if r.IdempotencyKey == "" && !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(record.Now()) { // a call with a key may be repeated later
+		return record.Record{}, rpc.Invalid(field+".expires_at", "must be in the future")
+	}
 	return complete(r)
 }
 

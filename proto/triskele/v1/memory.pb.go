@@ -169,7 +169,8 @@ type Memory struct {
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// When the thing happened that the memory tells of.
 	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
-	// From this moment on the memory is no longer recalled.
+	// From this moment on the memory is no longer recalled. Remember and Supersede refuse a moment that has passed, unless
+	// there is an idempotency_key: the call may be a repetition.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Ids of the older memory this one replaces, and of the newer one that replaced it. Set by Supersede and Import.
 	Supersedes   string `protobuf:"bytes,16,opt,name=supersedes,proto3" json:"supersedes,omitempty"`

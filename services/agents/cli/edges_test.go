@@ -20,11 +20,12 @@ func TestWrongUseIsExplained(t *testing.T) {
 	t.Parallel()
 	to := "--address=" + serve(t)
 	first := strings.TrimSpace(strings.TrimPrefix(must(t, "", "remember", "The crane is serviced in spring.", to), "remembered "))
-	expired := strings.TrimSpace(strings.TrimPrefix(must(t, "", "remember", "It was serviced.", "--expires=2020-01-01", to), "remembered "))
+	expired := strings.TrimSpace(strings.TrimPrefix(must(t, "", "remember", "It was serviced.", "--expires=2020-01-01", "--idempotency-key=old", to), "remembered "))
 	for want, args := range map[string][]string{
 		"put a text of several words in quotes: triskele remember": {"remember", "several", "words"},
 		"put a text of several words in quotes: triskele recall":   {"recall", "several", "words"},
 		"memory.content: must have more than white space":          {"remember", " \t\n", to},
+		"memory.expires_at: must be in the future":                 {"remember", "x", "--expires=2020-01-01", to},
 		"is missing: name a namespace":                             {"remember", "x", "--namespace=", to},
 		"must be lower-case letters, digits,":                      {"remember", "x", "--namespace=My Project", to},
 		"has an id that begins with 00000000":                      {"get", "00000000", to},

@@ -1,6 +1,7 @@
 package standalone_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,10 @@ func TestExpiredMemoryIsGoneAtOnce(t *testing.T) {
 		recalls, memory := start(t, config, embed.NewHashed())
 		for name, write := range writers(t, memory) {
 			m := &triskelev1.Memory{Namespace: "n", Content: "The Heron crane is serviced, says " + name + ".", ExpiresAt: timestamppb.New(time.Now().Add(-time.Second))}
+			if _, _, err := write(m); name != "Import" && (status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), ".expires_at: must be in the future")) {
+				t.Errorf("%s of what has expired: got %v, want it refused", name, err)
+			}
+			m.IdempotencyKey = name // as in a repetition
 			if _, _, err := write(m); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

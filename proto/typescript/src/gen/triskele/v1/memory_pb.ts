@@ -140,7 +140,8 @@ export type Memory = Message<"triskele.v1.Memory"> & {
   occurredAt?: Timestamp | undefined;
 
   /**
-   * From this moment on the memory is no longer recalled.
+   * From this moment on the memory is no longer recalled. Remember and Supersede refuse a moment that has passed, unless
+   * there is an idempotency_key: the call may be a repetition.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 15;
    */
