@@ -27,6 +27,8 @@ def from_weaviate(namespace: str, objects: Iterable[Mapping[str, Any]], text: st
 
 
 def main(address: str, namespace: str, kind: str, file: str) -> None:
+    if kind not in ("chroma", "weaviate"):
+        sys.exit(f"kind {kind!r} is unknown: there are chroma and weaviate")
     with open(file, encoding="utf-8") as stream:
         read = json.load(stream)
     memories = from_chroma(namespace, read) if kind == "chroma" else from_weaviate(namespace, read["objects"])
@@ -36,4 +38,6 @@ def main(address: str, namespace: str, kind: str, file: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -4,6 +4,7 @@ import json
 
 import agent
 import move
+import pytest
 
 
 def test_agent(client, namespace):
@@ -25,6 +26,11 @@ def test_chroma(address, client, namespace, tmp_path, capsys):
     assert capsys.readouterr().out == "2 stored, 0 there already\n0 stored, 2 there already\n"
     hit = client.recall(namespace, "are deploys frozen?", filter={"metadata": {"team": "ops"}}).hits[0]
     assert (hit.memory.content, hit.memory.source) == ("Deploys are frozen from Thursday noon.", "chroma")
+
+
+def test_unknown_kind(address, namespace):
+    with pytest.raises(SystemExit, match="'pinecone' is unknown"):
+        move.main(address, namespace, "pinecone", "none.json")
 
 
 def test_weaviate(address, client, namespace, tmp_path, capsys):
