@@ -22,7 +22,7 @@ type backupCmd struct {
 func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 	return c.migrated(ctx, env, func(b *backend.Backend) error {
 		var contents backup.Contents
-		if err := writeWhole(c.File, func(out io.Writer) (err error) {
+		if err := writeWhole(ctx, c.File, func(out io.Writer) (err error) {
 			contents, err = backup.Write(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), out)
 			return err
 		}); err != nil {

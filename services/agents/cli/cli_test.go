@@ -88,8 +88,12 @@ func run(in string, args ...string) outcome {
 }
 
 func runAt(now time.Time, in string, args ...string) outcome {
+	return runUntil(context.Background(), now, in, args...)
+}
+
+func runUntil(ctx context.Context, now time.Time, in string, args ...string) outcome {
 	var out, errs bytes.Buffer
-	code := cli.Run(context.Background(), args, cli.Env{
+	code := cli.Run(ctx, args, cli.Env{
 		In: strings.NewReader(in), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: func() time.Time { return now },
 	})
 	return outcome{code, out.String(), errs.String()}
@@ -293,6 +297,18 @@ func TestExportedIsImportedEqual(t *testing.T) {
 	}
 	if text := <-through; string(text) != exported {
 		t.Errorf("an export to a pipe gave %d bytes, want %d", len(text), len(exported))
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan outcome, 1)
+	go func() { ended <- runUntil(ctx, clock(), "", "export", "--output="+pipe, "--namespace=piers/a", first) }()
+	time.AfterFunc(300*time.Millisecond, interrupt) // while it waits for a reader
+	select {
+	case got := <-ended:
+		if got.code != 1 || !strings.Contains(got.err, "interrupted") {
+			t.Errorf("an export to a pipe that nobody reads: %+v", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("an export to a pipe that nobody reads does not end")
 	}
 }
 

@@ -27,7 +27,7 @@ func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 			return err
 		}
 		var n int64
-		if err := writeWhole(c.Output, func(out io.Writer) (err error) {
+		if err := writeWhole(ctx, c.Output, func(out io.Writer) (err error) {
 			n, err = c.export(ctx, env, s, out)
 			return err
 		}); err != nil {
@@ -38,8 +38,8 @@ func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 }
 
 // writeWhole writes a file that only its owner can read. It replaces the file at the path, or that a link there leads to, once it is
-// complete. It writes into what is no file, such as a pipe.
-func writeWhole(path string, write func(io.Writer) error) error {
+// complete. It writes into what is no file, such as a pipe, until ctx ends.
+func writeWhole(ctx context.Context, path string, write func(io.Writer) error) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	} else if target, err := os.Readlink(path); err == nil { // to a file that is not there yet
@@ -49,13 +49,35 @@ func writeWhole(path string, write func(io.Writer) error) error {
 		path = target
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		out, err := os.OpenFile(path, os.O_WRONLY, 0)
+		out, err := openForWriting(ctx, path)
 		if err != nil {
 			return err
 		}
+		defer context.AfterFunc(ctx, func() { _ = out.Close() })() // ends a write that nobody reads
 		return errors.Join(write(out), out.Close())
 	}
 	return replace.File(path, func(part *os.File) error { return write(part) })
+}
+
+// openForWriting opens what is there. A pipe waits for a reader, until ctx ends.
+func openForWriting(ctx context.Context, path string) (*os.File, error) {
+	opened, failed := make(chan *os.File, 1), make(chan error, 1)
+	go func() {
+		out, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			failed <- err
+			return
+		}
+		opened <- out
+	}()
+	select {
+	case out := <-opened:
+		return out, nil
+	case err := <-failed:
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // export streams without a deadline, because its duration grows with the namespace.
