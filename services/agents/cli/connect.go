@@ -72,6 +72,13 @@ func (c *connectCmd) Run(ctx context.Context, env *Env) error {
 	if c.List {
 		return c.list(ctx, env, home)
 	}
+	if !c.DryRun {
+		unlock, err := connect.Lock(ctx, home)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	client, _ := connect.Find(c.Client)
 	var changes []connect.Change
 	var err error

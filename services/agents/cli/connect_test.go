@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/triskele/triskele/services/agents/connect"
 )
 
 // machine is a home folder with a program that is called triskele, and what runs it there.
@@ -88,6 +91,22 @@ func TestConnectAndTry(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(m.home, ".claude.json")); err == nil {
 		t.Error("a dry run writes a file")
+	}
+	unlock, err := connect.Lock(t.Context(), connect.Home{GOOS: runtime.GOOS, Getenv: func(name string) string { return map[string]string{"HOME": m.home}[name] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := m.command(t, "", m.program, "connect", "claude-code")
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(time.Second, func() { _ = waiting.Process.Kill() })
+	if err := waiting.Wait(); err == nil {
+		t.Error("connected while another run has the lock")
+	}
+	unlock()
+	if _, err := os.Stat(filepath.Join(m.home, ".claude.json")); err == nil {
+		t.Error("a file was written while another run has the lock")
 	}
 	wantContains(t, "connect", m.triskele(t, "connect", "claude-code", "--namespace=work"), "Claude Code is connected", "+++ "+m.home+"/.claude/settings.json")
 	wantContains(t, "a second run", m.triskele(t, "connect", "claude-code", "--namespace=work"), "is connected already")

@@ -13,14 +13,17 @@ package connect
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	udiff "github.com/aymanbagabas/go-udiff"
+	"github.com/gofrs/flock"
 
 	"github.com/triskele/triskele/fuser/platform/replace"
 	"github.com/triskele/triskele/services/agents/internal/home"
@@ -28,6 +31,9 @@ import (
 
 // backup is the suffix of the copy of a file from before the first change.
 const backup = ".before-triskele"
+
+// lockPause is the time between two tries to get the lock.
+const lockPause = 50 * time.Millisecond
 
 // Program says how a client starts Triskele.
 type Program struct {
@@ -135,6 +141,22 @@ func (c Client) plan(home Home, undo bool, edit func(f file, text []byte, starte
 		slices.Reverse(changes) // the first one made the folder of the others
 	}
 	return changes, nil
+}
+
+// Lock waits until no other run plans or makes changes, or until ctx ends.
+func Lock(ctx context.Context, home Home) (unlock func(), err error) {
+	folder, err := home.State("triskele")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(folder, "connect.lock"), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockPause); err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
 }
 
 // State is what a client's files say.
