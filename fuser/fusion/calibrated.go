@@ -27,21 +27,20 @@ const (
 // calibrate scores all documents.
 func (m *merge) calibrate() {
 	m.describe()
-	m.unseen = append(m.unseen[:0], make([]float64, len(m.documents))...)
 	for l, own := range m.each() {
 		if m.roles[l] == unknown {
 			for h, d := range own {
-				m.unseen[d] += unseenVote(&m.lists[l], h+1)
+				m.documents[d].score += unseenVote(&m.lists[l], h+1)
 			}
 		}
 	}
 	for d := range m.documents {
-		m.documents[d].score = m.evidence(int32(d)) + m.unseen[d]
+		m.documents[d].score += m.evidence(int32(d))
 	}
 	m.keepOrders()
 	for d := range m.documents {
 		document := &m.documents[d]
-		document.score = Probability(document.score + m.options.priorLogOdds(document))
+		document.score = Probability(document.score + math.Log(document.prior*document.boost))
 	}
 }
 
@@ -51,10 +50,14 @@ func unseenVote(list *List, rank int) float64 {
 
 // evidence returns the log-odds of a document by the model.
 func (m *merge) evidence(d int32) float64 {
-	by := m.shares(d)
+	by, namespace := m.shares(d), m.lists[m.documents[d].list].Namespace
 	sum := by[question]
 	for r := lexical; r < question; r++ {
-		sum += by[r] * m.weightOf(r, d)
+		weight := 1.
+		if l := m.listOf(r, namespace); l >= 0 {
+			weight = m.lists[l].Weight
+		}
+		sum += by[r] * weight
 	}
 	return sum
 }
@@ -78,32 +81,14 @@ func (m *merge) shares(d int32) [roles]float64 {
 	return by
 }
 
-// weightOf returns the weight of the list that has a role in a document's namespace.
-func (m *merge) weightOf(r role, d int32) float64 {
-	if l := m.listOf(r, d); l >= 0 {
-		return m.lists[l].Weight
-	}
-	return 1
-}
-
-// listOf returns the list that has a role in a document's namespace, or -1.
-func (m *merge) listOf(r role, d int32) int {
-	namespace := m.lists[m.documents[d].list].Namespace
+// listOf returns the list that has a role in a namespace, or -1.
+func (m *merge) listOf(r role, namespace string) int {
 	for l := range m.lists {
 		if m.roles[l] == r && m.lists[l].Namespace == namespace {
 			return l
 		}
 	}
 	return -1
-}
-
-// priorLogOdds returns what importance, age, exact match and entities add to the log-odds.
-func (o Options) priorLogOdds(d *document) float64 {
-	prior := d.prior * d.boost
-	if prior <= 0 {
-		return math.Inf(-1)
-	}
-	return math.Log(prior)
 }
 
 // keepOrders gives the log-odds of a list that is alone in its namespace out in the list's own order.
@@ -141,7 +126,7 @@ func (m *merge) explain(d int32) {
 	namespace := m.lists[document.list].Namespace
 	for l, own := range m.each() {
 		list := &m.lists[l]
-		if list.Namespace != namespace || m.roles[l] > unknown {
+		if list.Namespace != namespace || m.roles[l] == mute {
 			continue
 		}
 		c := link{list: int32(l), weight: list.Weight, next: -1}

@@ -58,7 +58,8 @@ const (
 	question // what is no leg's: the query and the namespace
 	together // what all legs say together
 	roles
-	unknown = roles // a leg that the model has never seen
+	unknown = roles     // a leg that the model has never seen
+	mute    = roles + 1 // a leg that says nothing
 )
 
 var (
@@ -256,22 +257,20 @@ func (m *merge) describe() {
 	for range m.documents {
 		m.features = append(m.features, silence)
 	}
-	m.roles = append(m.roles[:0], make([]role, len(m.lists))...)
+	m.roles = m.roles[:0]
+	for range m.lists {
+		m.roles = append(m.roles, mute)
+	}
 	m.findTwins()
-	var seen []int
 	for l, own := range m.each() {
 		list := &m.lists[l]
-		r := list.roleOf()
-		for _, before := range seen {
-			if r != unknown && m.roles[before] == r && m.lists[before].Namespace == list.Namespace {
-				r = unknown
-			}
-		}
 		if !list.Answered && len(list.Hits) == 0 || list.Weight == 0 {
-			r = roles + 1 // says nothing
+			continue
 		}
-		m.roles[l], seen = r, append(seen, l)
-		if r < roles {
+		if r := list.roleOf(); r == unknown || m.listOf(r, list.Namespace) >= 0 {
+			m.roles[l] = unknown
+		} else {
+			m.roles[l] = r
 			m.describeList(l, own)
 		}
 	}

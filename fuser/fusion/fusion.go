@@ -168,7 +168,6 @@ type merge struct {
 	roles    []role              // by list
 	said     []bool              // scratch, by document
 	twins    []bool              // by document: see findTwins
-	unseen   []float64           // what legs that the model has never seen add, by document
 	sorted   []float64           // scratch
 }
 
@@ -202,8 +201,7 @@ func (m *merge) release() {
 	clear(m.documents)
 	*m = merge{
 		order: m.order[:0], index: m.index, documents: m.documents[:0], at: m.at[:0], links: m.links[:0], top: m.top[:0],
-		features: m.features[:0], roles: m.roles[:0], said: m.said[:0],
-		unseen: m.unseen[:0], sorted: m.sorted[:0],
+		features: m.features[:0], roles: m.roles[:0], said: m.said[:0], twins: m.twins[:0], sorted: m.sorted[:0],
 	}
 	merges.Put(m)
 }
