@@ -41,30 +41,25 @@ func (s *Set) Follow(ctx context.Context) {
 			s.prune(ctx)
 		}
 		images, began := s.usedWithin(within), time.Now()
-		wait := pause
-		switch {
-		case len(images) == 0:
+		if len(images) == 0 {
 			select {
 			case <-ctx.Done():
 				return
 			case <-s.wake:
 			case <-time.After(pollAll):
 			}
-			wait = 0
-		default:
-			err := panics.Catch(ctx, s.log, "follow the database", func() error { return s.poll(ctx, images) })
-			if ctx.Err() != nil {
-				return
-			}
-			if err != nil {
-				s.lost(ctx, err)
-				wait = pollAway
-				break
-			}
-			wait = max(pause-time.Since(began), pollLeast) // a slow poll would let images get too old
-			if s.away.Swap(false) {
-				s.log.InfoContext(ctx, "the database answers again")
-			}
+			continue
+		}
+		err := panics.Catch(ctx, s.log, "follow the database", func() error { return s.poll(ctx, images) })
+		if ctx.Err() != nil {
+			return
+		}
+		wait := max(pause-time.Since(began), pollLeast) // a slow poll would let images get too old
+		if err != nil {
+			s.lost(ctx, err)
+			wait = pollAway
+		} else if s.away.Swap(false) {
+			s.log.InfoContext(ctx, "the database answers again")
 		}
 		select {
 		case <-ctx.Done():

@@ -3,7 +3,6 @@ package replica
 import (
 	"hash/maphash"
 	"math/bits"
-	"slices"
 	"strconv"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -69,9 +68,7 @@ func (r *Rows) Len() int { return len(r.IDs) }
 func (r *Rows) Count() int { return r.byID.Len() }
 
 // Row returns the row of a memory.
-func (r *Rows) Row(id uuid.UUID) (row uint32, known bool) {
-	return r.byID.Find(id)
-}
+func (r *Rows) Row(id uuid.UUID) (row uint32, known bool) { return r.byID.Find(id) }
 
 // InOrder returns a Row for callers that ask for memories in the order of rows, nearly. It hardly ever looks into the map.
 func (r *Rows) InOrder() func(id uuid.UUID) (row uint32, known bool) {
@@ -265,17 +262,14 @@ func (b bitset) each(yield func(row uint32) bool) {
 
 // and keeps the rows that are also in the union of bitmaps. scratch has the length of b.
 func (b bitset) and(scratch bitset, union []*roaring.Bitmap) {
-	union = slices.DeleteFunc(union, func(m *roaring.Bitmap) bool { return m == nil })
+	clear(scratch)
 	switch len(union) {
 	case 0:
-		clear(b)
-		return
 	case 1:
+		union[0].WriteDenseTo(scratch)
 	default:
-		union = []*roaring.Bitmap{roaring.FastOr(union...)}
+		roaring.FastOr(union...).WriteDenseTo(scratch)
 	}
-	clear(scratch)
-	union[0].WriteDenseTo(scratch)
 	for i := range b {
 		b[i] &= scratch[i]
 	}

@@ -19,8 +19,8 @@ func (t *RowsBy[K]) Len() int { return t.used }
 
 // Find returns the row with a key.
 func (t *RowsBy[K]) Find(key K) (row uint32, known bool) {
-	row = t.slots[t.place(key)] - 1
-	return row, row != none
+	s := t.slots[t.place(key)]
+	return s - 1, s > 0
 }
 
 // place returns where a key is, or belongs.

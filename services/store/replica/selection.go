@@ -53,24 +53,16 @@ func (r *Rows) Select(f record.Filter, asOf time.Time) *Selection {
 	defer releaseBitset(scratch)
 	copy(passing, s.base)
 	for _, tag := range f.TagsAll {
-		passing.and(scratch, r.union(tagLabel(tag)))
+		passing.and(scratch, r.bitmaps(tagLabel, tag))
 	}
 	if len(f.TagsAny) > 0 {
-		names := make([]string, len(f.TagsAny))
-		for i, tag := range f.TagsAny {
-			names[i] = tagLabel(tag)
-		}
-		passing.and(scratch, r.union(names...))
+		passing.and(scratch, r.bitmaps(tagLabel, f.TagsAny...))
 	}
 	if len(f.Categories) > 0 {
-		names := make([]string, len(f.Categories))
-		for i, category := range f.Categories {
-			names[i] = categoryLabel(category)
-		}
-		passing.and(scratch, r.union(names...))
+		passing.and(scratch, r.bitmaps(categoryLabel, f.Categories...))
 	}
 	for key, value := range f.Metadata {
-		passing.and(scratch, r.union(metadataLabel(key, value)))
+		passing.and(scratch, r.bitmaps(func(key string) string { return metadataLabel(key, value) }, key))
 	}
 	passing.within(r.Created, f.CreatedFrom, f.CreatedBefore)
 	passing.within(r.From, f.OccurredFrom, f.OccurredBefore)
@@ -97,12 +89,11 @@ func (b bitset) within(times []int64, from, before time.Time) {
 	}
 }
 
-// union returns the bitmaps of labels.
-func (r *Rows) union(names ...string) []*roaring.Bitmap {
-	found := make([]*roaring.Bitmap, len(names))
-	for i, name := range names {
-		if label, known := r.labels[name]; known {
-			found[i] = r.bitmap[label]
+// bitmaps returns the bitmaps of those labels that any row has.
+func (r *Rows) bitmaps(label func(string) string, of ...string) (found []*roaring.Bitmap) {
+	for _, one := range of {
+		if number, known := r.labels[label(one)]; known {
+			found = append(found, r.bitmap[number])
 		}
 	}
 	return found

@@ -23,45 +23,39 @@ type threads struct {
 // place is where a row stands.
 type place struct {
 	thread        uint32 // 0 for none
-	before, after uint32 // neighbouring rows, or none
+	before, after uint32 // neighbouring rows + 1, or 0 for none
 	position      int64
 }
 
-const (
-	// none stands for no row.
-	none = ^uint32(0)
-	// NoPosition is behind all positions.
-	NoPosition = 1 << 53
-)
+// NoPosition is behind all positions.
+const NoPosition = 1 << 53
 
 // Threaded reports whether any live memory is in a thread.
 func (r *Rows) Threaded() bool { return len(r.threads.numbers) > 0 }
 
 // Before returns the row in front of one in its thread.
 func (r *Rows) Before(row uint32) (before uint32, there bool) {
-	if int(row) >= len(r.threads.places) {
-		return none, false
-	}
-	p := &r.threads.places[row]
-	return p.before, p.thread != 0 && p.before != none
+	p := r.threads.placeOf(row)
+	return p.before - 1, p.before > 0
 }
 
 // After returns the row behind one in its thread.
 func (r *Rows) After(row uint32) (after uint32, there bool) {
-	if int(row) >= len(r.threads.places) {
-		return none, false
-	}
-	p := &r.threads.places[row]
-	return p.after, p.thread != 0 && p.after != none
+	p := r.threads.placeOf(row)
+	return p.after - 1, p.after > 0
 }
 
 // HasNeighbours reports whether another row is in a row's thread.
 func (r *Rows) HasNeighbours(row uint32) bool {
-	if int(row) >= len(r.threads.places) {
-		return false
+	p := r.threads.placeOf(row)
+	return p.before > 0 || p.after > 0
+}
+
+func (t *threads) placeOf(row uint32) place {
+	if int(row) >= len(t.places) {
+		return place{}
 	}
-	p := &r.threads.places[row]
-	return p.thread != 0 && (p.before != none || p.after != none)
+	return t.places[row]
 }
 
 // WithNeighbours is the number of memories that have neighbours.
@@ -95,24 +89,24 @@ func (r *Rows) join(row uint32, thread string, position int64) {
 		t.joined++
 	}
 	p := &t.places[row]
-	*p = place{thread: number, before: none, after: none, position: position}
+	*p = place{thread: number, position: position}
 	if last, some := t.order.Max(); some && r.comesFirst(last, row) { // as most often, above all while a namespace is loaded
 		t.order.Load(row)
 		if t.places[last].thread == number {
-			p.before, t.places[last].after = last, row
+			p.before, t.places[last].after = last+1, row+1
 		}
 		return
 	}
 	t.order.Set(row)
 	t.order.Ascend(row, func(other uint32) bool {
 		if other != row && t.places[other].thread == number {
-			p.after, t.places[other].before = other, row
+			p.after, t.places[other].before = other+1, row+1
 		}
 		return other == row
 	})
 	t.order.Descend(row, func(other uint32) bool {
 		if other != row && t.places[other].thread == number {
-			p.before, t.places[other].after = other, row
+			p.before, t.places[other].after = other+1, row+1
 		}
 		return other == row
 	})
@@ -121,17 +115,17 @@ func (r *Rows) join(row uint32, thread string, position int64) {
 // leave takes a row out of its thread. It must still have the id and the creation time with which it joined.
 func (r *Rows) leave(row uint32) {
 	t := &r.threads
-	if int(row) >= len(t.places) || t.places[row].thread == 0 {
+	p := t.placeOf(row)
+	if p.thread == 0 {
 		return
 	}
-	p := t.places[row]
 	t.order.Delete(row)
 	t.places[row] = place{}
-	if p.before != none {
-		t.places[p.before].after = p.after
+	if p.before > 0 {
+		t.places[p.before-1].after = p.after
 	}
-	if p.after != none {
-		t.places[p.after].before = p.before
+	if p.after > 0 {
+		t.places[p.after-1].before = p.before
 	}
 	switch t.sizes[p.thread]--; t.sizes[p.thread] {
 	case 0: // its name may be private

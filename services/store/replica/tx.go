@@ -58,14 +58,17 @@ func (e *rowError) Unwrap() error { return e.error }
 
 // Each runs a query in PostgreSQL's dialect, as package sqldb does, scans each row into targets and calls fn.
 func (tx Tx) Each(ctx context.Context, query string, args []any, targets []any, read func() error) error {
+	n := 0
 	fn := func() error {
+		if n++; tx.check != nil && n%checkEvery == 0 {
+			if err := tx.check(); err != nil {
+				return err
+			}
+		}
 		if err := read(); err != nil {
 			return &rowError{err}
 		}
 		return nil
-	}
-	if tx.check != nil {
-		fn = checked(tx.check, fn)
 	}
 	if tx.postgres != nil {
 		rows, err := tx.postgres.Query(ctx, query, args...)
@@ -94,17 +97,4 @@ func (tx Tx) Each(ctx context.Context, query string, args []any, targets []any, 
 		return struct{}{}, fn()
 	}, query, args...)
 	return err
-}
-
-// checked calls check before every checkEvery-th call of fn.
-func checked(check, fn func() error) func() error {
-	n := 0
-	return func() error {
-		if n++; n%checkEvery == 0 {
-			if err := check(); err != nil {
-				return err
-			}
-		}
-		return fn()
-	}
 }
