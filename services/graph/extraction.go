@@ -2,8 +2,6 @@ package graph
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -38,10 +36,7 @@ type Extraction struct {
 type Extracted struct{ Memories, Tokens int64 }
 
 // digest identifies the text that a model reads of a memory.
-func digest(r record.Record) int64 {
-	sum := sha256.Sum256([]byte("extraction " + r.Title + "\x00" + r.Content))
-	return int64(binary.BigEndian.Uint64(sum[:8]))
-}
+func digest(r record.Record) int64 { return hash("extraction " + r.Title + "\x00" + r.Content) }
 
 // factsOf converts an extraction to at most maxExtractedFacts statements.
 func factsOf(r record.Record, x Extraction) ([]statement, map[int64]Concept, error) {

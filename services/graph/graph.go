@@ -86,10 +86,12 @@ func (f Flags) Config() Config {
 // specificity weighs a concept by its mentions: 0.76 for one, 0.22 for a hundred.
 func specificity(mentions int64) float64 { return 1 / math.Log(math.E+float64(mentions)) }
 
-// conceptID hashes a key to its id, so no look-up is needed. With 64 bits of SHA-256, a collision among a million
-// concepts has a probability of about one in 40 million.
-func conceptID[T string | []byte](key T) int64 {
-	sum := sha256.Sum256([]byte(key))
+// conceptID hashes a key to its id, so no look-up is needed.
+func conceptID[T string | []byte](key T) int64 { return hash(key) }
+
+// hash is 64 bits of SHA-256: a collision among a million texts has a probability of about one in 40 million.
+func hash[T string | []byte](text T) int64 {
+	sum := sha256.Sum256([]byte(text))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
@@ -110,23 +112,11 @@ func candidates(q leg.Query) int {
 	return max(8*q.Depth, 256)
 }
 
-// minScore is the query's minimum score; 0 by default.
-func minScore(q leg.Query) float64 {
-	if q.MinScore == nil {
-		return 0
-	}
-	return *q.MinScore
-}
-
 func scoreKind(t triskelev1.Traversal) triskelev1.ScoreKind {
 	if t == triskelev1.Traversal_TRAVERSAL_PAGERANK {
 		return triskelev1.ScoreKind_SCORE_KIND_PAGERANK
 	}
 	return triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY
-}
-
-func found(hits []leg.Hit) leg.Result {
-	return leg.Result{Hits: hits, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY}
 }
 
 func abstained(reason string, t triskelev1.Traversal) leg.Result {

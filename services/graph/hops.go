@@ -55,13 +55,13 @@ func (l *Leg) hops(n *network, q leg.Query, pass func(row uint32) bool, ps []phr
 		frontier = h.next(frontier, degree, seen)
 	}
 	h.linked(h.best(scores, candidates(q)), scores)
-	found := best{rows: n.rows, q: q}
+	found := leg.TopRows(q.Depth, n.rows)
 	for at, score := range scores {
 		if pass(at) && n.live(at, h.time) && !n.stale(at, h.time) {
-			found.add(at, score)
+			found.Add(scored(at, score))
 		}
 	}
-	r := found.ranking(nil)
+	r := &ranking{hits: q.Hits(n.rows, found.Sorted())}
 	if q.Explain {
 		r.paths = h.paths(idsOf(r.hits))
 	}

@@ -2,8 +2,6 @@ package graph
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 
 	"github.com/google/uuid"
@@ -13,10 +11,7 @@ import (
 
 // endKey hashes a memory's id for the far end of a link. A link outlives its target and must not reveal the deleted
 // id.
-func endKey(memory uuid.UUID) int64 {
-	sum := sha256.Sum256(append([]byte("memory "), memory[:]...))
-	return int64(binary.BigEndian.Uint64(sum[:8]))
-}
+func endKey(memory uuid.UUID) int64 { return hash("memory " + string(memory[:])) }
 
 // authorLink is a link of one memory.
 type authorLink struct {

@@ -92,8 +92,7 @@ type factRef struct{ memory, fact uint32 }
 // memoryRows are what the tables have of a memory.
 type memoryRows struct {
 	Mentions []mention
-	Facts    []factRow
-	Links    []authorLink
+	stated
 }
 
 // factRow is a stated relation of two concepts.
@@ -147,7 +146,7 @@ func (n *network) put(row uint32, rows memoryRows) {
 	node := &n.memories[row]
 	*node = memoryNode{stated: silent}
 	if len(rows.Facts)+len(rows.Links) > 0 {
-		*node.states() = stated{rows.Facts, rows.Links}
+		*node.states() = rows.stated
 	}
 	slices.SortFunc(rows.Mentions, func(a, b mention) int { return cmp.Compare(a.concept, b.concept) })
 	for _, m := range rows.Mentions {
@@ -336,17 +335,15 @@ func (n *network) state(r factRef, f *factRow) {
 	f.Vector = nil
 	row, known := n.said.rows[of]
 	if !known {
-		row = uint32(len(n.said.stated))
 		if last := len(n.said.free) - 1; last >= 0 {
-			row = n.said.free[last]
+			row, n.said.free = n.said.free[last], n.said.free[:last]
+		} else {
+			row = uint32(len(n.said.stated))
+			n.said.stated = append(n.said.stated, nil)
 		}
 		if !n.said.set(row, vector) {
+			n.said.free = append(n.said.free, row)
 			return
-		}
-		if int(row) == len(n.said.stated) {
-			n.said.stated = append(n.said.stated, nil)
-		} else {
-			n.said.free = n.said.free[:len(n.said.free)-1]
 		}
 		n.said.rows[of] = row
 	}
@@ -542,9 +539,6 @@ func (n *network) closers(source uint32, t moment) map[string][]closer {
 	return out
 }
 
-// stale is outdated, unless superseded memories are wanted.
-func (n *network) stale(memory uint32, t moment) bool { return !t.superseded && n.outdated(memory, t) }
-
 // after reports whether fact a began after b. The newer memory breaks ties.
 func (n *network) after(a, b factRef) bool { return n.compareFacts(a, b) > 0 }
 
@@ -555,8 +549,11 @@ func (n *network) compareFacts(a, b factRef) int {
 	return compareIDs(n.rows.IDs[a.memory], n.rows.IDs[b.memory])
 }
 
-// outdated reports whether a memory has facts and none is valid.
-func (n *network) outdated(memory uint32, t moment) bool {
+// stale reports whether a memory has facts and none is valid, unless superseded memories are wanted.
+func (n *network) stale(memory uint32, t moment) bool {
+	if t.superseded {
+		return false
+	}
 	facts := n.memories[memory].Facts
 	for i := range facts {
 		if facts[i].Relation == AliasRelation || n.holds(factRef{memory, uint32(i)}, t) {

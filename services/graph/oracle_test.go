@@ -424,7 +424,7 @@ func TestFactsThatCloseOthers(t *testing.T) {
 					From: random.Int64N(5), To: max(0, random.Int64N(20)-14),
 				})
 			}
-			n.put(rows.Put(m), memoryRows{Facts: facts})
+			n.put(rows.Put(m), memoryRows{stated: stated{Facts: facts}})
 		}
 		for _, at := range []time.Time{{}, time.UnixMicro(1), time.UnixMicro(2), time.UnixMicro(3)} {
 			now := momentOf(at, false)
@@ -452,7 +452,7 @@ func BenchmarkTriples(b *testing.B) {
 	for i := range int64(20_000) {
 		facts = append(facts, factRow{Source: 1, Target: 2 + i, Relation: "is", Single: true, From: i})
 	}
-	n.put(rows.Put(replica.Memory{ID: fuzzID(1)}), memoryRows{Facts: facts})
+	n.put(rows.Put(replica.Memory{ID: fuzzID(1)}), memoryRows{stated: stated{Facts: facts}})
 	for b.Loop() {
 		if got := (&View{n, momentOf(time.Time{}, false), nil, nil}).Triples(); len(got) != len(facts) {
 			b.Fatalf("%d facts, want %d", len(got), len(facts))

@@ -58,13 +58,12 @@ type walker struct {
 	least    int                        // memories skip concepts with fewer mentions
 	hub      int                        // concepts with more mentions are hubs
 	starts   map[node]bool
-	explain  bool
 	maxLinks int
 
 	leastSpecific, mostSpecific float64 // by hub and least
 
 	*scratch
-	from  map[node]hop // the hop with the most mass when a node was first reached; only to explain
+	from  map[node]hop // the hop with the most mass when a node was first reached; nil without explain
 	level int32
 	arcs  int
 }
@@ -113,9 +112,6 @@ func (w *walker) begin() {
 	if n := len(w.n.memories); len(w.answers) < n {
 		w.answers = make([]answer, n)
 	}
-	if w.explain {
-		w.from = map[node]hop{}
-	}
 	w.leastSpecific, w.mostSpecific = specificity(int64(w.hub)), specificity(int64(w.least))
 }
 
@@ -134,7 +130,7 @@ func (w *walker) start(v node, mass int64) {
 	w.touched = append(w.touched, v)
 	w.visits[v].reached = -1 // before any level
 	w.visits[v].residual += mass
-	if w.explain {
+	if w.from != nil {
 		w.from[v] = hop{before: v}
 	}
 }
@@ -225,7 +221,7 @@ func (w *walker) give(from, to node, part float64, via string) {
 		w.next = append(w.next, to)
 	}
 	at.residual += mass
-	if w.explain {
+	if w.from != nil {
 		w.trace(from, to, mass, via)
 	}
 }
@@ -263,7 +259,10 @@ func (w *walker) spreadConcept(v node, mass float64) {
 	w.facts = w.facts[:0]
 	for _, f := range row.facts {
 		if w.n.holds(f, w.time) {
-			weight := w.factWeight(f)
+			weight := 1.
+			if w.named(w.n.fact(f).Relation) {
+				weight = namedRelation
+			}
 			w.facts = append(w.facts, weightedFact{f, weight})
 			factSum += weight
 		}
@@ -283,7 +282,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		part := share * f.weight / factSum / 2
 		other, via := fact.target, fact.Relation
 		if other == v.place() {
-			if other = fact.source; w.explain {
+			if other = fact.source; w.from != nil {
 				via = inverse(via)
 			}
 		}
@@ -302,13 +301,6 @@ func (w *walker) passable(memory uint32) bool {
 		}
 	}
 	return *known == yes
-}
-
-func (w *walker) factWeight(r factRef) float64 {
-	if f := w.n.fact(r); w.named(f.Relation) {
-		return namedRelation
-	}
-	return 1
 }
 
 func (w *walker) spreadMemory(v node, mass float64) {
@@ -413,7 +405,10 @@ func (l *Leg) rank(n *network, q leg.Query, pass func(row uint32) bool, text []w
 	}
 	w := walker{
 		n: n, time: time, named: relationsNamed(text), least: 2, hub: n.hub(), starts: map[node]bool{},
-		explain: q.Explain, maxLinks: l.config.MaxDegree,
+		maxLinks: l.config.MaxDegree,
+	}
+	if q.Explain {
+		w.from = map[node]hop{}
 	}
 	for _, c := range starts {
 		v := conceptNodeAt(c.concept)
@@ -480,21 +475,22 @@ func (w *walker) evenPages() {
 
 // ranking returns the best memories that pass.
 func (w *walker) ranking(q leg.Query, pass func(row uint32) bool) *ranking {
-	found := best{rows: w.n.rows, q: q}
+	best := leg.TopRows(q.Depth, w.n.rows)
 	for _, v := range w.touched {
 		if at := v.place(); !v.isConcept() && pass(at) && w.passable(at) {
-			found.add(at, float64(w.visits[v].score)/unit)
+			best.Add(scored(at, float64(w.visits[v].score)/unit))
 		}
 	}
-	var path func(row uint32) []waypoint
-	if w.explain {
-		path = func(row uint32) []waypoint { return w.path(memoryAt(row)) }
-	}
-	r := found.ranking(path)
+	found := best.Sorted()
+	r := &ranking{hits: q.Hits(w.n.rows, found)}
 	entities := maps.Clone(w.starts)
 	maps.DeleteFunc(entities, func(v node, _ bool) bool { return !w.n.entity(v.place(), w.time) })
 	for i := range r.hits {
-		for _, a := range w.n.memories[found.list[i].Row].mentions {
+		row := found[i].Row
+		if w.from != nil {
+			r.paths = append(r.paths, w.path(memoryAt(row)))
+		}
+		for _, a := range w.n.memories[row].mentions {
 			if entities[conceptNodeAt(a.to)] {
 				r.hits[i].Concepts++
 			}

@@ -149,34 +149,10 @@ type ranking struct {
 // rounded makes scores comparable.
 func rounded(score float64) float64 { return math.Round(score*precision) / precision }
 
-// best collects the best memories. Scores are rounded, so that the order of summation decides no rank.
-type best struct {
-	rows  *replica.Rows
-	q     leg.Query
-	list  []leg.Scored
-	least float64 // least score to be added
-}
-
-func (b *best) add(row uint32, score float64) {
-	if score = rounded(score); score < b.least {
-		return
-	}
-	if b.list = append(b.list, leg.Scored{Row: row, Score: score, Own: score}); len(b.list) == 2*b.q.Depth {
-		slices.SortFunc(b.list, func(x, y leg.Scored) int { return x.Compare(b.rows, y) })
-		b.list = b.list[:b.q.Depth]
-		b.least = b.list[b.q.Depth-1].Score
-	}
-}
-
-// ranking returns the hits. path is nil without explain.
-func (b *best) ranking(path func(row uint32) []waypoint) *ranking {
-	r := &ranking{hits: b.q.Hits(b.rows, b.list)}
-	if path != nil {
-		for _, found := range b.list[:len(r.hits)] {
-			r.paths = append(r.paths, path(found.Row))
-		}
-	}
-	return r
+// scored is a memory with its score, which is rounded so that the order of summation decides no rank.
+func scored(row uint32, score float64) leg.Scored {
+	score = rounded(score)
+	return leg.Scored{Row: row, Score: score, Own: score}
 }
 
 // waypoint is a stop of a path.

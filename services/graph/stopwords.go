@@ -2,12 +2,10 @@ package graph
 
 import "strings"
 
-func set(lists ...string) map[string]bool {
+func set(list string) map[string]bool {
 	m := map[string]bool{}
-	for _, list := range lists {
-		for _, w := range strings.Fields(list) {
-			m[w] = true
-		}
+	for w := range strings.FieldsSeq(list) {
+		m[w] = true
 	}
 	return m
 }

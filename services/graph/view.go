@@ -257,8 +257,8 @@ func (v *View) Path(from, to string) []leg.Step {
 		return nil
 	}
 	w := walker{
-		n: v.network, time: momentOf(time.Time{}, true), named: func(string) bool { return false }, least: 1, hub: len(v.network.memories), explain: true,
-		maxLinks: math.MaxInt,
+		n: v.network, time: momentOf(time.Time{}, true), named: func(string) bool { return false }, least: 1, hub: len(v.network.memories),
+		maxLinks: math.MaxInt, from: map[node]hop{},
 	}
 	way := w.shortest(conceptNodeAt(start), conceptNodeAt(end))
 	steps := make([]leg.Step, len(way))

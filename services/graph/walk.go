@@ -27,7 +27,7 @@ func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Resu
 			return err
 		}
 		hits, err := l.hopsInSQL(ctx, tx, q, starts)
-		result = found(hits)
+		result = leg.Result{Hits: hits, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY}
 		if err == nil && q.Explain {
 			paths, err = l.pathsInSQL(ctx, tx, q, starts, idsOf(hits))
 		}
@@ -112,7 +112,7 @@ func (l *Leg) bind(q leg.Query, starts []start, found []uuid.UUID, statement str
 	}{
 		{"@namespace", q.Namespace}, {"@starts", ids}, {"@weights", weights}, {"@hops", l.config.Hops}, {"@decay", l.config.Decay}, {"@degree", l.config.MaxDegree},
 		{"@mostOfStart", startDegree}, {"@frontier", l.config.Frontier}, {"@rounding", float64(precision)}, {"@euler", math.E}, {"@mentions", maxMentions},
-		{"@candidates", candidates(q)}, {"@floor", minScore(q)}, {"@depth", q.Depth}, {"@salient", salienceResolved}, {"@paired", maxPaired}, {"@at", q.AsOf},
+		{"@candidates", candidates(q)}, {"@floor", q.Least()}, {"@depth", q.Depth}, {"@salient", salienceResolved}, {"@paired", maxPaired}, {"@at", q.AsOf},
 		{"@none", uuid.Nil}, {"@found", found}, {"@title", salienceTitle},
 	} {
 		if strings.Contains(statement, of.name) {

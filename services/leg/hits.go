@@ -14,17 +14,6 @@ func CompareHits(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
-// CompareRows is the order of hits with equal scores, by row.
-func CompareRows(rows *replica.Rows, a, b uint32) int {
-	switch {
-	case rows.Importance[a] != rows.Importance[b]:
-		return cmp.Compare(rows.Importance[b], rows.Importance[a])
-	case rows.Created[a] != rows.Created[b]:
-		return cmp.Compare(rows.Created[b], rows.Created[a])
-	}
-	return bytes.Compare(rows.IDs[a][:], rows.IDs[b][:])
-}
-
 // HitAt returns the memory of a row as a hit, with a score of its own.
 func HitAt(rows *replica.Rows, row uint32, score float64) Hit {
 	return Hit{ID: rows.IDs[row], Score: score, Own: score, Importance: rows.Importance[row], CreatedAt: time.UnixMicro(rows.Created[row]).UTC()}
@@ -36,12 +25,25 @@ type Scored struct {
 	Score, Own float64
 }
 
-// Compare is CompareHits for rows.
+// Compare is CompareHits for rows. It looks at no more than it must.
 func (a Scored) Compare(rows *replica.Rows, b Scored) int {
-	if a.Score != b.Score {
+	switch {
+	case a.Score != b.Score:
 		return cmp.Compare(b.Score, a.Score)
+	case rows.Importance[a.Row] != rows.Importance[b.Row]:
+		return cmp.Compare(rows.Importance[b.Row], rows.Importance[a.Row])
+	case rows.Created[a.Row] != rows.Created[b.Row]:
+		return cmp.Compare(rows.Created[b.Row], rows.Created[a.Row])
 	}
-	return CompareRows(rows, a.Row, b.Row)
+	return bytes.Compare(rows.IDs[a.Row][:], rows.IDs[b.Row][:])
+}
+
+// Least is the least score that a hit may have of its own: MinScore, or 0.
+func (q Query) Least() float64 {
+	if q.MinScore == nil {
+		return 0
+	}
+	return *q.MinScore
 }
 
 // Hits returns the best of the rows that a search has found. It moves these to the front, in the order of hits.

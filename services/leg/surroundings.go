@@ -32,6 +32,7 @@ type Surroundings struct {
 	ends   [][2]int32 // by place: the stretch
 	shares [2][reach]float64
 	given  []int // scratch
+	left   bits  // scratch: given rows that are in no stretch yet; empty between uses
 }
 
 var surroundings = sync.Pool{New: func() any { return &Surroundings{} }}
@@ -48,10 +49,11 @@ func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, bor
 		k *= decay
 	}
 	of = slices.Sorted(slices.Values(of)) // so that Rows are nearly in order, too
-	left := takeMarks(rows.Len())
-	defer marks.Put(&left)
+	if words := rows.Len()/64 + 1; words > len(s.left) {
+		s.left = make(bits, words)
+	}
 	for _, row := range of {
-		left.set(row)
+		s.left.set(row)
 	}
 	around, margin := 0, 0
 	if borrow > 0 {
@@ -62,8 +64,8 @@ func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, bor
 	}
 	s.Rows, s.Wanted, s.lends, s.ends = s.Rows[:0], s.Wanted[:0], s.lends[:0], s.ends[:0]
 	for _, row := range of {
-		if left.has(row) {
-			s.stretch(rows, selection, left, firstBefore(rows, left, row, margin), around, margin)
+		if s.left.has(row) {
+			s.stretch(rows, selection, s.firstBefore(rows, row, margin), around, margin)
 		}
 	}
 	return s
@@ -71,13 +73,13 @@ func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, bor
 
 // firstBefore returns the first row of a stretch: so many rows before the first of the rows that are left. Fewer rows lie between
 // any two of these.
-func firstBefore(rows *replica.Rows, left bits, row uint32, margin int) uint32 {
+func (s *Surroundings) firstBefore(rows *replica.Rows, row uint32, margin int) uint32 {
 	for away := 0; away < margin; away++ {
 		before, there := rows.Before(row)
 		if !there {
 			break
 		}
-		if row = before; left.has(row) {
+		if row = before; s.left.has(row) {
 			away = -1
 		}
 	}
@@ -85,14 +87,14 @@ func firstBefore(rows *replica.Rows, left bits, row uint32, margin int) uint32 {
 }
 
 // stretch adds the stretch that begins with a row. Its margin is wide enough for those who lend to the wanted rows.
-func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection, left bits, row uint32, around, margin int) {
+func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection, row uint32, around, margin int) {
 	from, last := len(s.Rows), -1 // the last given row
 	given := s.given[:0]
 	for there := true; there && (last < 0 || len(s.Rows)-last <= margin); row, there = rows.After(row) {
-		if left.has(row) {
+		if s.left.has(row) {
 			last = len(s.Rows)
 			given = append(given, last)
-			left.clear(row)
+			s.left.clear(row)
 		}
 		s.Rows, s.lends = append(s.Rows, row), append(s.lends, selection.Has(row))
 	}
@@ -176,19 +178,9 @@ func (q Query) Scores(rows *replica.Rows, selection *replica.Selection, ids []uu
 	return scores
 }
 
-// bits mark rows. All are clear when marks have them.
+// bits mark rows.
 type bits []uint64
 
 func (b bits) has(row uint32) bool { return b[row>>6]>>(row&63)&1 == 1 }
 func (b bits) set(row uint32)      { b[row>>6] |= 1 << (row & 63) }
 func (b bits) clear(row uint32)    { b[row>>6] &^= 1 << (row & 63) }
-
-var marks = sync.Pool{New: func() any { return new(bits) }}
-
-func takeMarks(rows int) bits {
-	b, words := *marks.Get().(*bits), rows/64+1
-	if words > cap(b) {
-		return make(bits, words)
-	}
-	return b[:words]
-}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/triskele/triskele/services/leg"
 )
 
 const (
@@ -96,13 +98,13 @@ func (s *bm25) withAll(words []phraseWord) []uint32 {
 	if len(rows) <= maxPhraseRows {
 		return rows
 	}
-	latest := newTop(maxPhraseRows, func(a, b uint32) int {
+	latest := leg.NewTop(maxPhraseRows, func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(s.rows.Created[b], s.rows.Created[a]), slices.Compare(s.rows.IDs[a][:], s.rows.IDs[b][:]))
 	})
 	for _, row := range rows {
-		latest.add(row)
+		latest.Add(row)
 	}
-	rows = latest.kept
+	rows = latest.Sorted()
 	slices.Sort(rows)
 	return rows
 }

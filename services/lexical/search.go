@@ -217,7 +217,7 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Scored {
 	if s.fewSelected() {
 		return s.bestOf(q, s.List())
 	}
-	found, least := newTop(q.Depth, s.compare), leastOf(q)
+	found, least := leg.TopRows(q.Depth, s.rows), q.Least()
 	w := windows.Get().(*window)
 	defer windows.Put(w)
 	rest := s.bounds()
@@ -241,18 +241,15 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Scored {
 				score, row := w.scores[at], from+uint32(at)
 				w.scores[at] = 0
 				if score = s.raise(score, row, essential, rest, least); score > 0 && score >= least && s.Has(row) {
-					if found.add(leg.Scored{Row: row, Score: score, Own: score}) {
-						least = max(least, found.worst().Score)
+					if found.Add(leg.Scored{Row: row, Score: score, Own: score}) {
+						least = max(least, found.Worst().Score)
 					}
 				}
 			}
 		}
 	}
-	return found.sorted()
+	return found.Sorted()
 }
-
-// compare is leg.CompareHits.
-func (s *bm25) compare(a, b leg.Scored) int { return a.Compare(s.rows, b) }
 
 // hits returns the best hits, with what neighbours lend.
 func (s *bm25) hits(ctx context.Context, q leg.Query) []leg.Hit {
@@ -271,14 +268,6 @@ func (s *bm25) hits(ctx context.Context, q leg.Query) []leg.Hit {
 		hits[i].Matched = s.matched(found[i].Row)
 	}
 	return hits
-}
-
-// leastOf returns the least score of a hit.
-func leastOf(q leg.Query) float64 {
-	if q.MinScore == nil {
-		return 0
-	}
-	return *q.MinScore
 }
 
 // bounds returns for each term the most that it and the terms after it add to a score.
@@ -361,15 +350,15 @@ func (s *bm25) fewSelected() bool {
 
 // bestOf returns the best hits among ascending rows.
 func (s *bm25) bestOf(q leg.Query, rows []uint32) []leg.Scored {
-	found, least, rest := newTop(q.Depth, s.compare), leastOf(q), s.bounds()
+	found, least, rest := leg.TopRows(q.Depth, s.rows), q.Least(), s.bounds()
 	for _, row := range rows {
 		if score := s.raise(0, row, 0, rest, least); score > 0 && score >= least {
-			if found.add(leg.Scored{Row: row, Score: score, Own: score}) {
-				least = max(least, found.worst().Score)
+			if found.Add(leg.Scored{Row: row, Score: score, Own: score}) {
+				least = max(least, found.Worst().Score)
 			}
 		}
 	}
-	return found.sorted()
+	return found.Sorted()
 }
 
 // scoresOf returns the scores of memories that have a document.
@@ -380,7 +369,7 @@ func (s *bm25) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
 // exactMatches returns the selected memories whose title or content equals the query or a quoted phrase of it, latest first.
 // Such a memory has all terms of the text, so only the postings of its rarest term are read.
 func (s *bm25) exactMatches(text string) []leg.Hit {
-	found := newTop(maxEqual, compareLatest)
+	found := leg.NewTop(maxEqual, compareLatest)
 	seen := map[uint32]bool{}
 	for hash, text := range quoted(text) {
 		var rarest []uint32
@@ -400,66 +389,16 @@ func (s *bm25) exactMatches(text string) []leg.Hit {
 				seen[row] = true
 				hit := leg.HitAt(s.rows, row, 0)
 				hit.Matched = s.matched(row)
-				found.add(hit)
+				found.Add(hit)
 			}
 		}
 	}
-	return found.sorted()
+	return found.Sorted()
 }
 
 // compareLatest orders by creation time, the latest first, and then by id.
 func compareLatest(a, b leg.Hit) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
-}
-
-// top keeps the first n of the values that it is given, in an order.
-type top[T any] struct {
-	n       int
-	compare func(a, b T) int
-	kept    []T // a heap once it has n, the last on top
-}
-
-func newTop[T any](n int, compare func(a, b T) int) *top[T] { return &top[T]{n: n, compare: compare} }
-
-// add reports whether n values are kept.
-func (t *top[T]) add(v T) (full bool) {
-	switch {
-	case len(t.kept) < t.n:
-		if t.kept = append(t.kept, v); len(t.kept) == t.n {
-			for i := t.n/2 - 1; i >= 0; i-- {
-				t.sink(i)
-			}
-		}
-	case t.compare(v, t.kept[0]) < 0:
-		t.kept[0] = v
-		t.sink(0)
-	}
-	return len(t.kept) == t.n
-}
-
-// worst is the last of n kept values.
-func (t *top[T]) worst() T { return t.kept[0] }
-
-func (t *top[T]) sorted() []T {
-	slices.SortFunc(t.kept, t.compare)
-	return t.kept
-}
-
-// sink restores the heap's order below its i-th element.
-func (t *top[T]) sink(i int) {
-	for {
-		last := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(t.kept); child++ {
-			if t.compare(t.kept[child], t.kept[last]) > 0 {
-				last = child
-			}
-		}
-		if last == i {
-			return
-		}
-		t.kept[i], t.kept[last] = t.kept[last], t.kept[i]
-		i = last
-	}
 }
 
 // search returns the result of a search by BM25 in an image.
