@@ -6,23 +6,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// Index writes the forward index in the record's own transaction.
+// Index writes the forward index in the record's own transaction. It splits records into words before that begins, which takes longer
+// than to store them. Settings are known for certain in the transaction alone, so it guesses the language of a namespace: the last one, or
+// the default.
 type Index struct {
 	Vectors bool // also writes tsvectors, which PostgreSQL has
-	splitter
+
+	mu     sync.Mutex
+	others map[string]string // languages of namespaces that last had another than the default
 }
 
 // Prepare splits records into words. put adds or replaces documents of records, these or others. A document whose words have not
 // changed is not written.
 func (x *Index) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, sqldb.Tx, []record.Record) error) {
-	ready := x.split(ctx, records, x.Vectors)
-	return ready.put
+	return x.split(ctx, records).put
 }
 
 // put writes the documents of records.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"iter"
 	"log/slog"
 	"math"
 	"slices"
@@ -84,7 +85,7 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 	}
 	settings := DefaultSettings()
 	var scorer string
-	if err := tx.Each(ctx, `SELECT `+settingsColumns+` FROM lexical.settings WHERE namespace = $1`, []any{namespace}, []any{&settings.Language, &settings.K1, &settings.B, &settings.Prefix, &scorer}, func() error {
+	if err := tx.Each(ctx, selectSettings, []any{namespace}, settings.targets(&scorer), func() error {
 		settings.Scorer = ScorerByName(scorer)
 		return nil
 	}); err != nil {
@@ -366,7 +367,7 @@ func (p *inverted) has(row uint32) bool {
 }
 
 // forwardTerms yields the number of each term of a row, with its occurrences.
-func forwardTerms(data []byte) func(yield func(number uint32, occurrences []byte) bool) {
+func forwardTerms(data []byte) iter.Seq2[uint32, []byte] {
 	return func(yield func(uint32, []byte) bool) {
 		terms, n := binary.Uvarint(data)
 		data = data[n:]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -12,19 +11,12 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// splitter splits records into words before their transaction begins. That takes longer than to store them, and settings are known
-// for certain in the transaction alone. So it guesses the language of a namespace: the last one, or the default.
-type splitter struct {
-	mu     sync.Mutex
-	others map[string]string // languages of namespaces that last had another than the default
-}
-
 // maxOthers bounds the languages that are remembered.
 const maxOthers = 1000
 
 // split has the rows of records that are split into words.
 type split struct {
-	by        *splitter         // nil if it should not learn
+	by        *Index            // nil if it should not learn
 	vectors   bool              // rows have a tsvector, too
 	languages map[string]string // by namespace
 	rows      map[record.Key]splitRecord
@@ -42,19 +34,19 @@ type row struct {
 }
 
 // split splits records into words, in the languages that it guesses. Records that fail are left to the transaction.
-func (s *splitter) split(ctx context.Context, records []record.Record, vectors bool) split {
-	ready := split{by: s, vectors: vectors, languages: map[string]string{}, rows: make(map[record.Key]splitRecord, len(records))}
+func (x *Index) split(ctx context.Context, records []record.Record) split {
+	ready := split{by: x, vectors: x.Vectors, languages: map[string]string{}, rows: make(map[record.Key]splitRecord, len(records))}
 	guessed := map[string]Settings{}
-	s.mu.Lock()
+	x.mu.Lock()
 	for _, r := range records {
 		settings := DefaultSettings()
-		if other, known := s.others[r.Namespace]; known {
+		if other, known := x.others[r.Namespace]; known {
 			settings.Language = other
 		}
 		guessed[r.Namespace], ready.languages[r.Namespace] = settings, settings.Language
 	}
-	s.mu.Unlock()
-	rows, err := rowsOf(ctx, records, guessed, vectors)
+	x.mu.Unlock()
+	rows, err := rowsOf(ctx, records, guessed, x.Vectors)
 	if err != nil {
 		return ready
 	}
@@ -92,17 +84,17 @@ func sameWords(a, b record.Record) bool {
 }
 
 // learn remembers languages for the next time.
-func (s *splitter) learn(settings map[string]Settings) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (x *Index) learn(settings map[string]Settings) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	for namespace, is := range settings {
 		switch {
 		case is.Language == DefaultSettings().Language:
-			delete(s.others, namespace)
-		case s.others == nil || len(s.others) >= maxOthers:
-			s.others = map[string]string{namespace: is.Language}
+			delete(x.others, namespace)
+		case x.others == nil || len(x.others) >= maxOthers:
+			x.others = map[string]string{namespace: is.Language}
 		default:
-			s.others[namespace] = is.Language
+			x.others[namespace] = is.Language
 		}
 	}
 }

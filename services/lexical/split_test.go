@@ -19,8 +19,9 @@ func TestSplitBeforeTheTransaction(t *testing.T) {
 		{Namespace: "english", ID: uuid.New(), Title: "Deploys", Content: "The houses were deployed", Keywords: []string{"housing"}, Tags: []string{"ops"}, Category: "work"},
 		{Namespace: "german", ID: uuid.New(), Content: "Die Häuser wurden gebaut"},
 	}
-	var s splitter
+	var x Index
 	for _, vectors := range []bool{true, false} {
+		x.Vectors = vectors
 		want, err := rowsOf(t.Context(), records, settings, vectors)
 		if err != nil {
 			t.Fatal(err)
@@ -36,11 +37,11 @@ func TestSplitBeforeTheTransaction(t *testing.T) {
 			}
 		}
 		check("nothing ready", split{vectors: vectors}, records, want)
-		check("ready", s.split(t.Context(), records, vectors), records, want)
-		if got := s.split(t.Context(), records, vectors).languages; got["german"] != "german" || got["english"] != DefaultSettings().Language {
+		check("ready", x.split(t.Context(), records), records, want)
+		if got := x.split(t.Context(), records).languages; got["german"] != "german" || got["english"] != DefaultSettings().Language {
 			t.Errorf("the languages are guessed as %v, want the last ones", got)
 		}
-		check("others", s.split(t.Context(), records[:1], vectors), records[1:], want[1:])
+		check("others", x.split(t.Context(), records[:1]), records[1:], want[1:])
 
 		changed := records[0]
 		changed.Tags = []string{"dev"}
@@ -48,10 +49,10 @@ func TestSplitBeforeTheTransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		check("other tags", s.split(t.Context(), records, vectors), []record.Record{changed}, wantChanged)
+		check("other tags", x.split(t.Context(), records), []record.Record{changed}, wantChanged)
 
-		s.learn(map[string]Settings{"german": DefaultSettings()})
-		if got := s.split(t.Context(), records, vectors).languages["german"]; got != DefaultSettings().Language {
+		x.learn(map[string]Settings{"german": DefaultSettings()})
+		if got := x.split(t.Context(), records).languages["german"]; got != DefaultSettings().Language {
 			t.Errorf("the language is guessed as %q after it was the default, want the default", got)
 		}
 	}

@@ -88,17 +88,14 @@ func exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings
 		alternatives = append(alternatives, tsquery(terms[:min(len(terms), maxTerms)], " & "))
 	}
 	args := postgres.Args{q.Namespace, hashes, strings.Join(alternatives, " | "), maxEqual}
-	rows, err := tx.Query(ctx, `
+	live := postgres.Live(q.Filter, "m", &args)
+	return collect(ctx, tx, `
 		SELECT m.id, 0::float8, m.importance, m.created_at FROM (
 			SELECT memory_id FROM lexical.documents WHERE namespace = $1 AND tsv @@ $3::tsquery
 				AND (substring(terms FROM 2 FOR 8) = ANY($2) OR substring(terms FROM 10 FOR 8) = ANY($2)) OFFSET 0
 		) d CROSS JOIN LATERAL (
-			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = d.memory_id AND `+postgres.Live(q.Filter, "m", &args)+` OFFSET 0
-		) m ORDER BY m.created_at DESC, m.id LIMIT $4`, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanHit)
+			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = d.memory_id AND `+live+` OFFSET 0
+		) m ORDER BY m.created_at DESC, m.id LIMIT $4`, args)
 }
 
 // searchByRank ranks by ts_rank over weighted tsvectors. Memories with all terms of the query come first. If they are fewer

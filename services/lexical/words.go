@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/triskele/triskele/fuser/platform/clip"
 )
 
 // maxTermBytes bounds a term. Longer words are truncated, in memories and in queries.
@@ -204,12 +206,8 @@ func normalize(s string) string {
 
 // truncate shortens a term to maxTermBytes, at a character's boundary.
 func truncate(s string) string {
-	if len(s) <= maxTermBytes {
+	if len(s) <= maxTermBytes { // nearly all
 		return s
 	}
-	end := maxTermBytes
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
+	return clip.Text(s, maxTermBytes)
 }
