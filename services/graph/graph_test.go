@@ -98,6 +98,11 @@ func search(t testing.TB, s leg.Searcher, q leg.Query) leg.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, h := range result.Hits {
+		if h.Own != h.Score {
+			t.Errorf("a hit scores %g by itself and %g with what others lend, but none lend in the graph", h.Own, h.Score)
+		}
+	}
 	return result
 }
 

@@ -65,7 +65,7 @@ func (l *Leg) hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
 		var h leg.Hit
 		err := row.Scan(&h.ID, &h.Score, &h.Importance, &h.CreatedAt)
-		h.CreatedAt = h.CreatedAt.UTC()
+		h.Own, h.CreatedAt = h.Score, h.CreatedAt.UTC()
 		return h, err
 	})
 }
