@@ -41,6 +41,8 @@ import (
 // indexName names this index in the queue.
 const indexName = "dense"
 
+const cosine = triskelev1.ScoreKind_SCORE_KIND_COSINE
+
 // maxDimensions is the limit of an HNSW index on halfvec.
 const maxDimensions = 4000
 
@@ -152,7 +154,7 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 
 // found makes a result without hits. reason is queryVector's.
 func found(q leg.Query, model embed.Model, vector []float32, reason string) leg.Result {
-	result := leg.Result{Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
+	result := leg.Result{Reason: reason, ScoreKind: cosine}
 	if reason != "" {
 		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
 	}
@@ -160,11 +162,6 @@ func found(q leg.Query, model embed.Model, vector []float32, reason string) leg.
 		result.Vector, result.Model = vector, model.String()
 	}
 	return result
-}
-
-// abstain returns the result without a vector.
-func abstain(reason string) leg.Result {
-	return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
 }
 
 // embedding is a memory revision's unit vector, nil for an empty text.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -184,17 +185,9 @@ func (s search) run(ctx context.Context, settings map[string]string, statement s
 	return hits, compared, rows.Err()
 }
 
-// aboveMinScore cuts sorted hits at the query's minimum score.
+// aboveMinScore removes hits below the query's minimum score.
 func aboveMinScore(hits []leg.Hit, q leg.Query) []leg.Hit {
-	if q.MinScore == nil {
-		return hits
-	}
-	for i, hit := range hits {
-		if hit.Score < *q.MinScore {
-			return hits[:i]
-		}
-	}
-	return hits
+	return slices.DeleteFunc(hits, func(hit leg.Hit) bool { return q.MinScore != nil && hit.Score < *q.MinScore })
 }
 
 // hnswIndex is the HNSW index of a model's vectors. It is built when a namespace is found too large for memory.

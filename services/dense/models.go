@@ -125,19 +125,21 @@ func modelError(active, configured embed.Model) error {
 		active, configured, stay)
 }
 
-// modelColumns are the columns of scanModel.
+// modelColumns are the columns of ModelInfo.scan.
 const modelColumns = `id, provider, name, dimensions, document_prefix, query_prefix, local, status`
 
-func scanModel(scan sqldb.Scan, more ...any) (info ModelInfo, err error) {
+func (info *ModelInfo) scan(scan sqldb.Scan, more ...any) error {
 	m := &info.Model
-	err = scan(append([]any{&info.ID, &m.Provider, &m.Name, &m.Dimensions, &m.DocumentPrefix, &m.QueryPrefix, &m.Local, &info.Status}, more...)...)
-	return info, err
+	return scan(append([]any{&info.ID, &m.Provider, &m.Name, &m.Dimensions, &m.DocumentPrefix, &m.QueryPrefix, &m.Local, &info.Status}, more...)...)
 }
 
 // withStatus returns the model with a unique status, or false.
 func withStatus(ctx context.Context, db sqldb.Scoped, status Status) (info ModelInfo, ok bool, err error) {
 	found, err := sqldb.Query(ctx, db, `SELECT `+modelColumns+` FROM dense.models WHERE status = $1`, []any{status},
-		func(scan sqldb.Scan) (ModelInfo, error) { return scanModel(scan) })
+		func(scan sqldb.Scan) (info ModelInfo, err error) {
+			err = info.scan(scan)
+			return info, err
+		})
 	if err != nil || len(found) == 0 {
 		return info, false, err
 	}
@@ -200,10 +202,8 @@ func (m *Models) List(ctx context.Context) ([]ModelInfo, error) {
 	return sqldb.Query(ctx, m.db(), `
 		SELECT `+modelColumns+`, created_at, coalesce(n, 0), EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = id AND r.sensitive)
 		FROM dense.models LEFT JOIN (SELECT model_id, count(*) AS n FROM dense.vectors GROUP BY model_id) v ON model_id = id ORDER BY id`, nil,
-		func(scan sqldb.Scan) (ModelInfo, error) {
-			var more ModelInfo
-			info, err := scanModel(scan, &more.CreatedAt, &more.Vectors, &more.Sensitive)
-			info.CreatedAt, info.Vectors, info.Sensitive = more.CreatedAt, more.Vectors, more.Sensitive
+		func(scan sqldb.Scan) (info ModelInfo, err error) {
+			err = info.scan(scan, &info.CreatedAt, &info.Vectors, &info.Sensitive)
 			return info, err
 		})
 }

@@ -140,7 +140,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		return leg.Result{}, err
 	}
 	if vector == nil {
-		return abstain(reason), nil
+		return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: cosine}, nil
 	}
 	result := found(q, l.embedder.Model(), vector, reason)
 	err = l.inMemory(ctx, q, vector, &result)
@@ -160,7 +160,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if err != nil {
 		return leg.Result{}, err
 	}
-	outdated, err := l.use.outdated(ctx, l.models, l.model, l.embedder.Model())
+	outdated, err := l.outdated(ctx)
 	if err != nil {
 		return leg.Result{}, err
 	}
@@ -226,8 +226,6 @@ func qualify(result *leg.Result, state triskelev1.LegState, reason string) {
 	result.Reason = reason
 }
 
-const cosine = triskelev1.ScoreKind_SCORE_KIND_COSINE
-
 // Scores implements leg.Scorer.
 func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
 	vector, _, err := queryVector(ctx, l.embedder, q)
@@ -255,7 +253,7 @@ func (l *Leg) scoresInMemory(ctx context.Context, q leg.Query, vector []float32,
 	return q.Scores(m.rows, view.Selection, ids, m.has, c.lend), nil
 }
 
-// modelUse tells whether a model is active. It asks the database at most once in lookAgain.
+// modelUse tells whether the model is active.
 type modelUse struct {
 	mu     sync.Mutex
 	asking bool
@@ -265,11 +263,12 @@ type modelUse struct {
 }
 
 // An answer is used for lookAgain. Another is then asked for in the background, and a search waits for it if the answer is
-// older than lookBy. It waits for lookTime: the database may be away.
-const lookAgain, lookBy, lookTime = 500 * time.Millisecond, time.Second, 50 * time.Millisecond
+// older than lookBy. It waits for lookTime: the database may be away. askTime bounds asking.
+const lookAgain, lookBy, lookTime, askTime = 500 * time.Millisecond, time.Second, 50 * time.Millisecond, 5 * time.Second
 
 // outdated returns the reason why the model is not active, or "". It returns a *statusError if the model has been removed.
-func (u *modelUse) outdated(ctx context.Context, models *Models, model int64, configured embed.Model) (string, error) {
+func (l *Leg) outdated(ctx context.Context) (string, error) {
+	u := &l.use
 	u.mu.Lock()
 	age := time.Since(u.at)
 	if age < lookAgain || u.asking {
@@ -281,10 +280,7 @@ func (u *modelUse) outdated(ctx context.Context, models *Models, model int64, co
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		_ = panics.Catch(ctx, nil, "ask for the use of a model", func() error {
-			u.ask(context.WithoutCancel(ctx), models, model, configured)
-			return nil
-		})
+		l.askUse(context.WithoutCancel(ctx))
 	}()
 	if age >= lookBy {
 		select {
@@ -298,30 +294,26 @@ func (u *modelUse) outdated(ctx context.Context, models *Models, model int64, co
 	return u.reason, u.err
 }
 
-// askTime bounds asking the database.
-const askTime = 5 * time.Second
-
-// ask keeps the previous answer if the database does not give one.
-func (u *modelUse) ask(ctx context.Context, models *Models, model int64, configured embed.Model) {
-	defer func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.asking, u.at = false, time.Now()
-	}()
+// askUse keeps the previous answer if the database does not give one.
+func (l *Leg) askUse(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	state, err := models.state(ctx, model)
+	var state modelState
 	var reason string
-	if err == nil && state.status != Active {
-		reason, err = models.outdated(ctx, configured)
-	}
+	err := panics.Catch(ctx, nil, "ask for the use of a model", func() (err error) {
+		if state, err = l.models.state(ctx, l.model); err == nil && state.status != Active {
+			reason, err = l.models.outdated(ctx, l.embedder.Model())
+		}
+		return err
+	})
+	l.use.mu.Lock()
+	defer l.use.mu.Unlock()
+	l.use.asking, l.use.at = false, time.Now()
 	if err != nil {
 		return
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.reason, u.err = reason, nil
+	l.use.reason, l.use.err = reason, nil
 	if state.status == "" {
-		u.err = fmt.Errorf("%s: %w", configured, &statusError{})
+		l.use.err = fmt.Errorf("%s: %w", l.embedder.Model(), &statusError{})
 	}
 }
