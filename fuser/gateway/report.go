@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -108,11 +109,7 @@ var missed = map[triskelev1.LegState]string{
 
 // legStates lists each leg's state for the log.
 func legStates(reports []*triskelev1.LegReport) string {
-	texts := make([]string, len(reports))
-	for i, l := range reports {
-		texts[i] = l.GetLeg() + " " + stateName(l.GetState())
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(slice.Map(reports, func(l *triskelev1.LegReport) string { return l.GetLeg() + " " + stateName(l.GetState()) }), ", ")
 }
 
 // degradation is a sentence for models about the parts that are missing, "" if there are none.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -255,11 +256,7 @@ func (g *Gateway) checkNames(o overrides) error {
 
 // legNames lists the configured legs for an error message.
 func (g *Gateway) legNames() string {
-	names := make([]string, len(g.config.Legs))
-	for i, leg := range g.config.Legs {
-		names[i] = leg.Name
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(slice.Map(g.config.Legs, func(leg Leg) string { return leg.Name }), ", ")
 }
 
 func (g *Gateway) hasLeg(name string) bool {

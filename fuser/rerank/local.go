@@ -7,6 +7,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/clip"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/transformer"
 )
 
@@ -39,9 +40,6 @@ func Load(folder string, maxText int) (*Local, error) {
 
 // Rerank implements gateway.Reranker. The scores are the model's logits.
 func (l *Local) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
-	short := make([]string, len(texts))
-	for i, text := range texts {
-		short[i] = clip.Text(text, l.maxText)
-	}
+	short := slice.Map(texts, func(text string) string { return clip.Text(text, l.maxText) })
 	return l.model.Score(ctx, clip.Text(query, l.maxText), short, 0)
 }

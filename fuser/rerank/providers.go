@@ -1,6 +1,10 @@
 package rerank
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
+)
 
 // provider is the API of a provider.
 type provider struct {
@@ -76,9 +80,5 @@ func inResults(answer []byte) ([]result, error) {
 }
 
 func fromRelevance(in []relevance) []result {
-	out := make([]result, len(in))
-	for i, r := range in {
-		out[i] = result(r)
-	}
-	return out
+	return slice.Map(in, func(r relevance) result { return result(r) })
 }

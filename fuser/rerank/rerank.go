@@ -22,6 +22,7 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // Config says which server to ask and how. Provider is required. So is Model, except for TEI, which serves one only.
@@ -66,10 +67,7 @@ func New(config Config) (*Client, error) {
 
 // Rerank implements gateway.Reranker.
 func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
-	short := make([]string, len(texts))
-	for i, text := range texts {
-		short[i] = clip.Text(text, c.config.MaxText)
-	}
+	short := slice.Map(texts, func(text string) string { return clip.Text(text, c.config.MaxText) })
 	body, err := json.Marshal(c.provider.request(c.config.Model, clip.Text(query, c.config.MaxText), short))
 	if err != nil {
 		return nil, err

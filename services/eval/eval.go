@@ -29,6 +29,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -82,16 +83,7 @@ var configs = []config{
 
 // ConfigNames returns the names of the configurations.
 func ConfigNames() []string {
-	return names(configs, func(c config) string { return c.name })
-}
-
-// names returns the name of each value.
-func names[T any](values []T, name func(T) string) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = name(v)
-	}
-	return out
+	return slice.Map(configs, func(c config) string { return c.name })
 }
 
 // overrides switches off the legs that are not selected.
@@ -107,7 +99,7 @@ func (c config) overrides() map[string]*triskelev1.LegOptions {
 }
 
 func legNames() []string {
-	return names(gateway.DefaultLegs(nil), func(leg gateway.Leg) string { return leg.Name })
+	return slice.Map(gateway.DefaultLegs(nil), func(leg gateway.Leg) string { return leg.Name })
 }
 
 // Run measures every set with every configuration and writes report.json, report.md, qrels/SET.qrels and
@@ -338,7 +330,8 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		if err := WriteRun(filepath.Join(r.options.Out, "runs", set.Name, c.name+".trec"), c.name, set.Queries, rankings(answers)); err != nil {
+		rankings := slice.Map(answers, func(a answer) Ranking { return a.Ranking })
+		if err := WriteRun(filepath.Join(r.options.Out, "runs", set.Name, c.name+".trec"), c.name, set.Queries, rankings); err != nil {
 			return err
 		}
 		result.Configs = append(result.Configs, summarize(c, set.Queries, answers))
@@ -389,14 +382,6 @@ type answer struct {
 	Ranking
 	legs  []*triskelev1.LegReport // one per leg: a query has one namespace
 	spent time.Duration           // measured by the client
-}
-
-func rankings(answers []answer) []Ranking {
-	out := make([]Ranking, len(answers))
-	for i, a := range answers {
-		out[i] = a.Ranking
-	}
-	return out
 }
 
 // ask asks every query once and returns the answers in the queries' order.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // Metrics are the measures of one query, or the means over several queries. Each is from 0 to 1.
@@ -20,13 +22,15 @@ type Metrics struct {
 	Success10 float64 `json:"success_at_10"`
 }
 
-// measures are the fields of Metrics.
-var measures = []struct {
+// measure is a field of Metrics.
+type measure struct {
 	name  string
 	field func(*Metrics) *float64
 	of    func(ranking []string, grades map[string]int, k int) float64
 	k     int
-}{
+}
+
+var measures = []measure{
 	{"recall@1", func(m *Metrics) *float64 { return &m.Recall1 }, Recall, 1},
 	{"recall@5", func(m *Metrics) *float64 { return &m.Recall5 }, Recall, 5},
 	{"recall@10", func(m *Metrics) *float64 { return &m.Recall10 }, Recall, 10},
@@ -39,11 +43,7 @@ var measures = []struct {
 
 // MetricNames returns the names of the measures, such as recall@10.
 func MetricNames() []string {
-	names := make([]string, len(measures))
-	for i, m := range measures {
-		names[i] = m.name
-	}
-	return names
+	return slice.Map(measures, func(m measure) string { return m.name })
 }
 
 // Value returns a measure by its name, or 0 for an unknown name.
@@ -58,11 +58,7 @@ func (m Metrics) Value(name string) float64 {
 
 // Values returns the measures in the order of MetricNames, for a table.
 func (m Metrics) Values() []string {
-	values := make([]string, len(measures))
-	for i, measure := range measures {
-		values[i] = fmt.Sprintf("%.3f", *measure.field(&m))
-	}
-	return values
+	return slice.Map(measures, func(one measure) string { return fmt.Sprintf("%.3f", *one.field(&m)) })
 }
 
 // Measure compares a ranking, best first and without repetitions, with the grades of the judged documents.

@@ -24,6 +24,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/revision"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
@@ -423,11 +424,9 @@ func (s *Server) get(ctx context.Context, namespace string, ids []uuid.UUID) (re
 }
 
 func ranges(spans []record.Span) []*triskelev1.TextRange {
-	out := make([]*triskelev1.TextRange, len(spans))
-	for i, s := range spans {
-		out[i] = &triskelev1.TextRange{Start: int32(s.Start), End: int32(s.End)}
-	}
-	return out
+	return slice.Map(spans, func(s record.Span) *triskelev1.TextRange {
+		return &triskelev1.TextRange{Start: int32(s.Start), End: int32(s.End)}
+	})
 }
 
 // List implements triskelev1.MemoryServiceServer.

@@ -19,6 +19,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/program"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/settings"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/traces/recent"
@@ -43,11 +44,9 @@ type flags struct {
 // defaultLegs are the default legs on this machine, as LegForm has them.
 func defaultLegs() string {
 	legs := gateway.DefaultLegs(map[string]string{"lexical": "127.0.0.1:7401", "dense": "127.0.0.1:7402", "graph": "127.0.0.1:7403"})
-	texts := make([]string, len(legs))
-	for i, leg := range legs {
-		texts[i] = fmt.Sprintf("%s=%s?weight=%g&trust=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Trust, leg.Shed)
-	}
-	return strings.Join(texts, ";")
+	return strings.Join(slice.Map(legs, func(leg gateway.Leg) string {
+		return fmt.Sprintf("%s=%s?weight=%g&trust=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Trust, leg.Shed)
+	}), ";")
 }
 
 func main() {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -135,10 +136,7 @@ func (g *Ring) replace(old, by *Recall) {
 
 // usual returns the 95th percentile of the times.
 func (g *Ring) usual() time.Duration {
-	times := make([]time.Duration, len(g.all.recalls))
-	for i, r := range g.all.recalls {
-		times[i] = r.Took
-	}
+	times := slice.Map(g.all.recalls, func(r *Recall) time.Duration { return r.Took })
 	slices.Sort(times)
 	return times[len(times)*95/100]
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -60,9 +61,5 @@ func Recap(ctx context.Context, lister Lister, namespaces []string, folder strin
 		}
 	}
 	slices.SortStableFunc(list, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
-	hits := make([]*triskelev1.Hit, len(list))
-	for i, one := range list {
-		hits[i] = one.hit
-	}
-	return hits, nil
+	return slice.Map(list, func(one weighed) *triskelev1.Hit { return one.hit }), nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/agents/connect"
 	"github.com/triskele/triskele/services/agents/internal/render"
 )
@@ -29,11 +30,7 @@ type connectCmd struct {
 
 // clientNames lists the names of agents for help and errors.
 func clientNames() string {
-	names := make([]string, len(connect.Clients))
-	for i, c := range connect.Clients {
-		names[i] = c.Name
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(slice.Map(connect.Clients, func(c connect.Client) string { return c.Name }), ", ")
 }
 
 // Validate implements kong's interface.

@@ -24,6 +24,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/settings"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/agents/mcpserver"
 )
@@ -203,10 +204,7 @@ func origin(r *http.Request) string {
 // protectedResource serves the metadata of RFC 9728: which issuer's tokens are accepted, and how they are shown.
 func protectedResource(issuer string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scopes := make([]string, len(auth.Scopes))
-		for i, scope := range auth.Scopes {
-			scopes[i] = "triskele." + string(scope)
-		}
+		scopes := slice.Map(auth.Scopes, func(s auth.Scope) string { return "triskele." + string(s) })
 		sdkauth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
 			Resource: origin(r) + mcpPath, AuthorizationServers: []string{issuer}, ScopesSupported: scopes,
 			BearerMethodsSupported: []string{"header"}, ResourceName: "Triskele",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/agents/internal/render"
 	"github.com/triskele/triskele/services/agents/internal/when"
 )
@@ -89,11 +90,7 @@ func (c *tokenListCmd) Run(env *Env) error {
 }
 
 func joined(scopes []auth.Scope) string {
-	texts := make([]string, len(scopes))
-	for i, s := range scopes {
-		texts[i] = string(s)
-	}
-	return strings.Join(texts, ",")
+	return strings.Join(slice.Map(scopes, func(s auth.Scope) string { return string(s) }), ",")
 }
 
 type tokenRevokeCmd struct {

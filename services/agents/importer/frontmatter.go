@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/clip"
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // frontMatter is the YAML at the start of a note, with keys in lower case.
@@ -275,11 +276,7 @@ func plainValue(value any) any {
 			return fmt.Sprint(v)
 		}
 	case []any:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = plainValue(x)
-		}
-		return out
+		return slice.Map(v, plainValue)
 	case map[string]any:
 		return plainMap(v)
 	case map[any]any:

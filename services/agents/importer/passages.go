@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // Bounds of passages, in bytes. A passage is between leastPassage and mostPassage long; the last one before a heading may be up to
@@ -93,11 +95,7 @@ func (c *cutter) end(at, from int) {
 
 // above returns the headings that the current block is below.
 func (c *cutter) above() []string {
-	path := make([]string, len(c.headings))
-	for i, h := range c.headings {
-		path[i] = h.text
-	}
-	return path
+	return slice.Map(c.headings, func(h heading) string { return h.text })
 }
 
 // head takes a heading. What is short before it joins the passage before, if that is about the same, and the heading ends a

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // kind tells documents and queries apart. Many models embed them differently.
@@ -151,11 +153,7 @@ func (v *vector) UnmarshalJSON(text []byte) error {
 }
 
 func plain(vectors []vector) [][]float32 {
-	out := make([][]float32, len(vectors))
-	for i, v := range vectors {
-		out[i] = v
-	}
-	return out
+	return slice.Map(vectors, func(v vector) []float32 { return v })
 }
 
 // malformedError is the error of an answer with status 200 without the vectors asked for. A retry would not help.

@@ -30,6 +30,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -129,10 +130,7 @@ func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, erro
 
 // EmbedDocuments implements embed.Embedder. It sends batches concurrently. If one fails, the others are cancelled.
 func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
-	bounded := make([]string, len(texts))
-	for i, text := range texts {
-		bounded[i] = clip.Text(text, e.config.MaxText)
-	}
+	bounded := slice.Map(texts, func(text string) string { return clip.Text(text, e.config.MaxText) })
 	vectors := make([][]float32, len(texts))
 	batches, ctx := errgroup.WithContext(ctx)
 	for next := 0; next < len(bounded); {
@@ -188,11 +186,7 @@ func (e *Embedder) shorter(texts []string, err error) []string {
 		!slices.ContainsFunc(texts, func(text string) bool { return len(text) > most }) {
 		return nil
 	}
-	shorter := make([]string, len(texts))
-	for i, text := range texts {
-		shorter[i] = clip.Text(text, most)
-	}
-	return shorter
+	return slice.Map(texts, func(text string) string { return clip.Text(text, most) })
 }
 
 // request asks for the vectors of one batch, and records a span and metrics.

@@ -34,6 +34,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/revision"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/llm/internal/chat"
@@ -198,10 +199,7 @@ func (c *Curator) decide(ctx context.Context, r record.Record) (*memory.Judgemen
 // ifUnchanged returns a context in which a request is sent only if the older memories are unchanged. The queue's context does
 // the same for the new memory.
 func (c *Curator) ifUnchanged(ctx context.Context, newer record.Record, older []record.Record) context.Context {
-	ids := make([]uuid.UUID, len(older))
-	for i, o := range older {
-		ids[i] = o.ID
-	}
+	ids := slice.Map(older, func(o record.Record) uuid.UUID { return o.ID })
 	return endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
 		now, err := c.store.Get(ctx, newer.Namespace, ids)
 		return err == nil && slices.EqualFunc(now, older, func(a, b record.Record) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
@@ -165,10 +166,7 @@ func (s *Standby) look(ctx context.Context, marks []mark) []mark {
 	if s.alone.Store(err != nil); err == nil {
 		marks = append(marks[:min(len(marks), maxMarks-1)], now)
 	}
-	lsns := make([]string, len(marks))
-	for i, m := range marks {
-		lsns[i] = m.lsn
-	}
+	lsns := slice.Map(marks, func(m mark) string { return m.lsn })
 	var replayed int
 	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM unnest($1::text[]) lsn
 		WHERE NOT pg_is_in_recovery() OR lsn::pg_lsn <= pg_last_wal_replay_lsn()`, lsns).Scan(&replayed); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -218,10 +219,7 @@ func (w *Worker) fail(ctx context.Context, task Task, failure error, ownFault bo
 func (w *Worker) index(ctx context.Context, tasks []Task) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	records := make([]record.Record, len(tasks))
-	for i, t := range tasks {
-		records[i] = t.Record
-	}
+	records := slice.Map(tasks, func(t Task) record.Record { return t.Record })
 	start := time.Now()
 	checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return w.Store.AsSensitive(ctx, records) })
 	err := panics.Catch(ctx, w.Log, "index "+w.Index, func() error { return w.Indexer.Index(checked, records) })

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/store/schema"
 )
@@ -86,14 +87,12 @@ func (f *Fixture) holdingPostgres(ctx context.Context, texts []string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	searches := make([]string, len(tables))
-	for i, table := range tables {
-		searches[i] = fmt.Sprintf(`(SELECT '%[1]s' FROM %[1]s x WHERE x::text LIKE ANY ($1::text[]) LIMIT 1)`, table)
-	}
-	patterns := make([]string, len(texts))
-	for i, text := range texts {
-		patterns[i] = "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
-	}
+	searches := slice.Map(tables, func(table string) string {
+		return fmt.Sprintf(`(SELECT '%[1]s' FROM %[1]s x WHERE x::text LIKE ANY ($1::text[]) LIMIT 1)`, table)
+	})
+	patterns := slice.Map(texts, func(text string) string {
+		return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
+	})
 	if rows, err = f.Pool.Query(ctx, strings.Join(searches, " UNION ALL "), pgx.QueryExecModeExec, patterns); err != nil {
 		return nil, err
 	}
@@ -128,10 +127,7 @@ func (f *Fixture) holdingSQLite(ctx context.Context, texts []string) ([]string, 
 	}
 	var holding []string
 	for _, c := range columns {
-		conditions := make([]string, len(needles))
-		for i, needle := range needles {
-			conditions[i] = fmt.Sprintf(`instr(CAST("%s" AS BLOB), %s) > 0`, c.name, needle)
-		}
+		conditions := slice.Map(needles, func(needle string) string { return fmt.Sprintf(`instr(CAST("%s" AS BLOB), %s) > 0`, c.name, needle) })
 		var held bool
 		if err := f.DB.Read.QueryRowContext(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM "%s" WHERE %s)`, c.table, strings.Join(conditions, " OR "))).Scan(&held); err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", c.table, c.name, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -170,10 +171,7 @@ func (f *Fixture) Drain(t testing.TB, index string, indexer queue.Indexer) {
 		if len(tasks) == 0 {
 			return
 		}
-		records := make([]record.Record, len(tasks))
-		for i, task := range tasks {
-			records[i] = task.Record
-		}
+		records := slice.Map(tasks, func(t queue.Task) record.Record { return t.Record })
 		if err := indexer.Index(ctx, records); err != nil {
 			t.Fatal(err)
 		}

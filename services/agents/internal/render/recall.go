@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -229,10 +230,9 @@ func route(path []*triskelev1.PathStep) string {
 
 // summary describes the whole call in one line.
 func summary(resp *triskelev1.RecallResponse, drawn int) string {
-	legs := make([]string, len(resp.GetLegs()))
-	for i, leg := range resp.GetLegs() {
-		legs[i] = fmt.Sprintf("%s %s %d", Plain(leg.GetLeg()), LegState(leg.GetState()), leg.GetReturned())
-	}
+	legs := slice.Map(resp.GetLegs(), func(leg *triskelev1.LegReport) string {
+		return fmt.Sprintf("%s %s %d", Plain(leg.GetLeg()), LegState(leg.GetState()), leg.GetReturned())
+	})
 	found := Count(int64(len(resp.GetHits())), "memory", "memories")
 	if drawn < len(resp.GetHits()) {
 		found += fmt.Sprintf(", %d of them shown,", drawn)

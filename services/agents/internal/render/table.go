@@ -1,6 +1,10 @@
 package render
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
+)
 
 const (
 	// columnGap is the number of spaces between two columns.
@@ -44,10 +48,7 @@ func (s Style) Table(t Table) string {
 		s.narrow(t, widths)
 	}
 	var b strings.Builder
-	header := make([]string, len(t.Columns))
-	for i, column := range t.Columns {
-		header[i] = column.Name
-	}
+	header := slice.Map(t.Columns, func(c Column) string { return c.Name })
 	b.WriteString(s.Bold(row(t, widths, header, false)) + "\n")
 	for _, cells := range t.rows {
 		b.WriteString(row(t, widths, cells, true) + "\n")
