@@ -21,8 +21,8 @@ func Wrong(err error) error {
 
 // IsWrong reports whether an error is marked by Wrong.
 func IsWrong(err error) bool {
-	var wrong *wrongError
-	return errors.As(err, &wrong)
+	_, is := errors.AsType[*wrongError](err)
+	return is
 }
 
 type wrongError struct{ error }
