@@ -290,10 +290,8 @@ func (s *Set) readUpdate(ctx context.Context, tx Tx, img *image, keys []string) 
 
 func (u *update) readRecords(ctx context.Context, tx Tx, img *image, ids []uuid.UUID) error {
 	u.found = make(map[uuid.UUID]Memory, len(ids))
-	if err := readMemories(ctx, tx, img.namespace, ids, func(m *Memory, sequence int64) {
-		found := *m
-		found.Tags = slices.Clone(m.Tags)
-		u.found[m.ID] = found
+	if err := readMemories(ctx, tx, img.namespace, ids, func(m Memory, sequence int64) {
+		u.found[m.ID] = m
 		u.sequences = append(u.sequences, sequence)
 	}); err != nil {
 		return err

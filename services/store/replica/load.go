@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -182,10 +181,8 @@ func (s *Set) putAll(ctx context.Context, tx Tx, img *image) error {
 	})
 	tx.check = func() error { return s.fits(bytes.Load()) }
 	batch := make([]Memory, 0, putAtOnce)
-	err := readMemories(ctx, tx, img.namespace, nil, func(m *Memory, _ int64) {
-		read := *m
-		read.Tags = slices.Clone(m.Tags)
-		if batch = append(batch, read); len(batch) == putAtOnce {
+	err := readMemories(ctx, tx, img.namespace, nil, func(m Memory, _ int64) {
+		if batch = append(batch, m); len(batch) == putAtOnce {
 			batches <- batch
 			batch = make([]Memory, 0, putAtOnce)
 		}

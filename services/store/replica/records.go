@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/google/uuid"
 )
@@ -16,13 +17,13 @@ const selectMemories = `
 		to_json(m.tags)::text, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
 	FROM memory.memories m WHERE m.namespace = $1`
 
-// readMemories reads memories, all if ids is nil, and calls fn for each with its newest write. The memory is valid until fn
-// returns. It leaves out a memory whose tags are damaged: no filter may pass it.
-func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID, fn func(m *Memory, sequence int64)) error {
+// readMemories reads memories, all if ids is nil, and calls fn for each with its newest write. It leaves out a memory whose tags are
+// damaged: no filter may pass it.
+func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID, fn func(m Memory, sequence int64)) error {
 	var m Memory
 	var tags Raw
 	var sequence int64
-	var list []string
+	var list []string // scratch
 	statement, args := selectMemories, []any{namespace}
 	if ids != nil {
 		statement, args = statement+" AND m.id = ANY($2::uuid[])", append(args, ids)
@@ -37,9 +38,9 @@ func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID,
 				if err := json.Unmarshal(tags, &list); err != nil {
 					return nil //nolint:nilerr // see above
 				}
-				m.Tags = list
+				m.Tags = slices.Clone(list)
 			}
-			fn(&m, sequence)
+			fn(m, sequence)
 			return nil
 		})
 }

@@ -74,9 +74,9 @@ func search(t *testing.T, set *replica.Set, namespace string, filter record.Filt
 		t.Fatalf("view of %s: %v", namespace, err)
 	}
 	defer view.Close()
-	part, found := view.Part.(*titles), map[uuid.UUID]string{}
+	part, found, list := view.Part.(*titles), map[uuid.UUID]string{}, view.List()
 	for row := range uint32(view.Len()) {
-		if has := view.Has(row); has != slices.Contains(view.List(), row) {
+		if has := view.Has(row); has != slices.Contains(list, row) {
 			t.Errorf("row %d: Has and List differ", row)
 		} else if has {
 			found[view.IDs[row]] = part.of[row]

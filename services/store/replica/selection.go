@@ -19,7 +19,6 @@ type Selection struct {
 	past       bool   // time is not now
 	mortal     bool   // a row in base may have a memory that is not live
 	superseded bool   // superseded memories are live
-	listed     []uint32
 }
 
 // bitsets has buffers.
@@ -129,20 +128,17 @@ func (s *Selection) Count() int { return s.passing.count() }
 
 // List returns the selected rows, ascending.
 func (s *Selection) List() []uint32 {
-	if s.listed != nil {
-		return s.listed
-	}
 	from := s.passing
 	if from == nil {
 		from = s.base
 	}
-	s.listed = make([]uint32, 0, from.count())
+	list := make([]uint32, 0, from.count())
 	for row := range from.each {
-		if s.passing != nil || !s.mortal || s.live(row) {
-			s.listed = append(s.listed, row)
+		if s.Has(row) {
+			list = append(list, row)
 		}
 	}
-	return s.listed
+	return list
 }
 
 // release returns the buffers.
