@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -109,7 +108,7 @@ func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err
 		seen[id] = len(list)
 		list = append(list, s)
 	}
-	slices.SortStableFunc(list, func(a, b statement) int { return cmp.Or(slices.Compare(a.memory[:], b.memory[:])) })
+	slices.SortStableFunc(list, func(a, b statement) int { return compareIDs(a.memory, b.memory) })
 	return list, concepts, nil
 }
 
@@ -155,14 +154,11 @@ func putFacts(ctx context.Context, t *tables, namespace string, origin Origin, s
 	if err := t.send(ctx, namespace, b); err != nil {
 		return 0, err
 	}
-	var named, stated sqldb.Rows
-	seen := map[int64]bool{}
+	var named []Concept
+	var stated sqldb.Rows
 	for _, s := range statements {
 		for _, id := range []int64{s.source, s.target} {
-			if c := concepts[id]; !seen[id] {
-				seen[id] = true
-				named = append(named, []any{id, c.Key, c.Name, string(c.Kind)})
-			}
+			named = append(named, concepts[id])
 			if at := (mentioned{s.memory, id}); !mentions[at] {
 				mentions[at] = true
 				more[s.memory] = append(more[s.memory], mention{id, salienceFact})

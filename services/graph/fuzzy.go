@@ -22,10 +22,9 @@ const (
 // fuzzyIndex finds concepts by the trigrams of their keys. It is built lazily, because most searches do not
 // use it.
 type fuzzyIndex struct {
-	mu       sync.Mutex // of the searches that extend it
-	named    []uint32   // concepts named since the last use; unused before the first
-	built    bool
-	postings map[trigram][]uint32 // ascending
+	mu       sync.Mutex           // of the searches that extend it
+	named    []uint32             // concepts named since the last use; unused before the first
+	postings map[trigram][]uint32 // ascending; nil before the first use
 	entries  int64
 	sizes    []uint8 // trigrams per concept; 0 means not indexed
 	counts   sync.Pool
@@ -39,7 +38,7 @@ type counting struct {
 
 // add adds a concept that got its key. remove removes one. Both are called when nobody searches.
 func (f *fuzzyIndex) add(concept uint32) {
-	if f.built {
+	if f.postings != nil {
 		f.named = append(f.named, concept)
 	}
 }
@@ -138,8 +137,8 @@ func (n *network) extendFuzzy() {
 	if missing := len(n.concepts) - len(f.sizes); missing > 0 {
 		f.sizes = append(f.sizes, make([]uint8, missing)...)
 	}
-	if !f.built {
-		f.built, f.postings = true, map[trigram][]uint32{}
+	if f.postings == nil {
+		f.postings = map[trigram][]uint32{}
 		for c := range n.concepts {
 			f.named = append(f.named, uint32(c))
 		}

@@ -72,20 +72,12 @@ func putDocuments(ctx context.Context, t *tables, namespace string, docs []docum
 		return nil, nil
 	}
 	var phrases []phrase
-	var named, read, aliases sqldb.Rows
-	seen, ids := map[int64]bool{}, documentIDs(docs)
+	var named []Concept
+	var read, aliases sqldb.Rows
+	ids := documentIDs(docs)
 	for i, d := range docs {
-		phrases = append(phrases, d.phrases...)
+		phrases, named, aliases = append(phrases, d.phrases...), append(named, d.concepts...), append(aliases, d.aliases()...)
 		read = append(read, []any{ids[i], digest(d.record)})
-		for _, c := range d.concepts {
-			if id := conceptID(c.Key); !seen[id] {
-				seen[id] = true
-				named = append(named, []any{id, c.Key, c.Name, string(c.Kind)})
-			}
-		}
-		for _, a := range d.aliases() {
-			aliases = append(aliases, []any{ids[i], a.alias, a.of, since(d.record)})
-		}
 	}
 	had, ends := map[uuid.UUID][]mention{}, map[uuid.UUID][]int64{}
 	b := &sqldb.Batch{}
@@ -229,16 +221,14 @@ func (d document) mentions(known map[int64]bool, ends []int64) []mention {
 	return out
 }
 
-// alias is a short form with its concept.
-type alias struct{ alias, of int64 }
-
-func (d document) aliases() (out []alias) {
+// aliases returns rows of the memory, a short form, its concept, and when the memory's content began to hold.
+func (d document) aliases() (rows sqldb.Rows) {
 	for _, c := range d.concepts {
 		if c.AliasOf != "" && slices.ContainsFunc(d.concepts, func(other Concept) bool { return other.Key == c.AliasOf }) {
-			out = append(out, alias{conceptID(c.Key), conceptID(c.AliasOf)})
+			rows = append(rows, []any{d.record.ID, conceptID(c.Key), conceptID(c.AliasOf), since(d.record)})
 		}
 	}
-	return out
+	return rows
 }
 
 // since returns when a record's content began to hold.

@@ -212,7 +212,7 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 			CASE WHEN valid_to IS NULL THEN 0 ELSE coalesce(nullif((extract(epoch FROM valid_to) * 1000000)::bigint, 0), 1) END,
 			CASE WHEN vector_model = $2 THEN vector END
 		FROM graph.facts WHERE namespace = $1`+which+` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`, args, []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}, func() error {
-		f.Vector = toCode(vector)
+		f.Vector = appendCode(nil, vector)
 		fn(memory, f)
 		return nil
 	})

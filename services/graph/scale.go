@@ -52,7 +52,7 @@ type calibration struct {
 
 // scale returns the embedder's scale. A search waits no longer than ctx for the first one's requests.
 func (l *Leg) scale(ctx context.Context) (scale, error) {
-	c := l.calibration
+	c := &l.calibration
 	c.mu.Lock()
 	if c.found == nil && c.measuring == nil && time.Now().After(c.retry) {
 		c.measuring = make(chan struct{})
@@ -83,7 +83,7 @@ func (l *Leg) calibrate(ctx context.Context, end chan struct{}) {
 		found, err = l.measure(ctx)
 		return err
 	})
-	c := l.calibration
+	c := &l.calibration
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.found, c.err, c.retry, c.measuring = found, err, time.Now().Add(calibrateAgain), nil

@@ -28,7 +28,7 @@ type Leg struct {
 	images            *replica.Set
 	share             float64 // of a search's time, to wait for loading
 	config            Config
-	calibration       *calibration
+	calibration       calibration
 }
 
 var (
@@ -47,7 +47,7 @@ func New(store sqldb.Store, images *replica.Set, q queue.Progress, config Config
 		r.dims = config.Embedder.Model().Dimensions
 	}
 	images.Register(indexName, replica.Graph, func(rows *replica.Rows) replica.Part { return newNetwork(rows, r) })
-	return &Leg{Follower: queue.Follow(q, indexName), store: store, images: images, share: share, config: config, calibration: &calibration{}}
+	return &Leg{Follower: queue.Follow(q, indexName), store: store, images: images, share: share, config: config}
 }
 
 // searched is the database for searches.

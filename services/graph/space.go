@@ -37,9 +37,8 @@ func (c code) bytes() []byte {
 	return out
 }
 
-func toCode(stored []byte) code { return appendCode(make(code, 0, len(stored)), stored) }
-
 func appendCode(to code, stored []byte) code {
+	to = slices.Grow(to, len(stored))
 	for _, x := range stored {
 		to = append(to, int8(x))
 	}

@@ -76,12 +76,20 @@ func (t *tables) lockNamespace(b *sqldb.Batch, namespace string) {
 	}
 }
 
-// putConcepts adds concepts.
-func putConcepts(b *sqldb.Batch, namespace string, concepts sqldb.Rows) {
+// putConcepts adds concepts. Of those with one key it takes the first.
+func putConcepts(b *sqldb.Batch, namespace string, concepts []Concept) {
+	var rows sqldb.Rows
+	seen := map[string]bool{}
+	for _, c := range concepts {
+		if !seen[c.Key] {
+			seen[c.Key] = true
+			rows = append(rows, []any{conceptID(c.Key), c.Key, c.Name, string(c.Kind)})
+		}
+	}
 	b.Exec(`
 		INSERT INTO graph.concepts (namespace, id, key, name, kind)
 		SELECT n.name, c.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c (id, key, name, kind)
-		WHERE n.name = $1 ON CONFLICT (namespace, id) DO NOTHING`, namespace, concepts)
+		WHERE n.name = $1 ON CONFLICT (namespace, id) DO NOTHING`, namespace, rows)
 }
 
 // changed tells that memories have changed, besides those that were put.

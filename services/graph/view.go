@@ -86,9 +86,12 @@ type Stats struct {
 
 // Stats counts.
 func (v *View) Stats() Stats {
-	s := Stats{Memories: v.network.indexed}
+	s := Stats{Memories: v.network.indexed, Vectors: len(v.network.said.rows)}
 	hub := v.network.hub()
 	for i := range v.network.concepts {
+		if v.network.meanings.has(uint32(i)) {
+			s.Vectors++
+		}
 		switch n := len(v.network.concepts[i].mentions); {
 		case n == 0:
 			continue
@@ -98,12 +101,6 @@ func (v *View) Stats() Stats {
 			s.Hubs++
 		}
 		s.Concepts++
-	}
-	s.Vectors = len(v.network.said.rows)
-	for i := range v.network.concepts {
-		if v.network.meanings.has(uint32(i)) {
-			s.Vectors++
-		}
 	}
 	for i := range v.network.memories {
 		m := &v.network.memories[i]
