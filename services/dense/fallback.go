@@ -60,16 +60,14 @@ func restOf(ctx context.Context) time.Duration {
 
 // others searches what an exact search of the first vectors has left.
 func (s search) others(ctx context.Context, cause error) (hits []leg.Hit, err error) {
-	l, q := s.Leg, s.q
-	built, err := l.index.built(ctx, l)
-	if err != nil {
-		return nil, err
-	}
+	built, err := s.hasIndex(ctx)
 	switch {
+	case err != nil:
+		return nil, err
 	case !built && errors.Is(cause, replica.ErrTooLarge):
-		l.index.want(l)
+		s.wantIndex()
 	case built:
-		if hits, err = s.approximate(ctx); err != nil || len(hits) == q.Depth {
+		if hits, err = s.approximate(ctx); err != nil || len(hits) == s.q.Depth {
 			return hits, err
 		}
 	}
@@ -204,8 +202,9 @@ type hnswIndex struct {
 // An index is looked for every lookForIndex. Building is tried again after tryAgain.
 const lookForIndex, tryAgain = 10 * time.Second, 10 * time.Minute
 
-// built reports whether there is an index.
-func (x *hnswIndex) built(ctx context.Context, l *Leg) (bool, error) {
+// hasIndex reports whether there is an index.
+func (l *Leg) hasIndex(ctx context.Context) (bool, error) {
+	x := &l.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.valid || time.Since(x.looked) < lookForIndex {
@@ -219,8 +218,9 @@ func (x *hnswIndex) built(ctx context.Context, l *Leg) (bool, error) {
 	return x.valid, err
 }
 
-// want has the index built in the background, unless it is there or was tried lately.
-func (x *hnswIndex) want(l *Leg) {
+// wantIndex has the index built in the background, unless it is there or was tried lately.
+func (l *Leg) wantIndex() {
+	x := &l.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.valid || x.building || time.Since(x.tried) < tryAgain {
@@ -228,7 +228,7 @@ func (x *hnswIndex) want(l *Leg) {
 	}
 	x.building, x.tried = true, time.Now()
 	go func() {
-		err := panics.Catch(x.background, nil, "build a vector index", func() error { return x.build(l) })
+		err := panics.Catch(x.background, nil, "build a vector index", func() error { return l.buildIndex(x.background) })
 		if err != nil && !errors.Is(err, errNotAlone) && x.background.Err() == nil {
 			slog.WarnContext(x.background, "vectors of a namespace that is too large for memory are compared one by one: an index cannot be built; "+
 				"more memory for searches, or `triskele reembed` by the tables' owner, helps", "error", err.Error())
@@ -242,9 +242,8 @@ func (x *hnswIndex) want(l *Leg) {
 	}()
 }
 
-// build notes that the active model's index is wanted, for this and later models, and builds it.
-func (x *hnswIndex) build(l *Leg) error {
-	ctx := x.background
+// buildIndex notes that the active model's index is wanted, for this and later models, and builds it.
+func (l *Leg) buildIndex(ctx context.Context) error {
 	if tag, err := l.models.store.Pool.Exec(ctx, `UPDATE dense.models SET indexed = true WHERE id = $1 AND status = 'active'`, l.model); err != nil || tag.RowsAffected() == 0 {
 		return err
 	}

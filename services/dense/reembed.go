@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -188,13 +189,8 @@ func (m *Models) Prune(ctx context.Context, report func(Progress)) ([]ModelInfo,
 	if err != nil {
 		return nil, err
 	}
-	var removed []ModelInfo
-	for _, model := range models {
-		if model.Status == Retired {
-			removed = append(removed, model)
-		}
-	}
-	return removed, m.remove(ctx, removed, report)
+	retired := slices.DeleteFunc(models, func(model ModelInfo) bool { return model.Status != Retired })
+	return retired, m.remove(ctx, retired, report)
 }
 
 func (m *Models) remove(ctx context.Context, models []ModelInfo, report func(Progress)) error {
