@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -75,11 +76,11 @@ func (tx Tx) Each(ctx context.Context, query string, args []any, targets []any, 
 		if err != nil {
 			return err
 		}
-		_, err = pgx.ForEachRow(rows, sqldb.Replaced(targets, sqldb.PostgresTarget), fn)
+		_, err = pgx.ForEachRow(rows, slice.Map(targets, sqldb.PostgresTarget), fn)
 		return err
 	}
 	if tx.whole != nil {
-		return tx.whole.Each(ctx, query, args, sqldb.Replaced(targets, func(target any) any {
+		return tx.whole.Each(ctx, query, args, slice.Map(targets, func(target any) any {
 			if raw, ok := target.(*Raw); ok {
 				return (*[]byte)(raw)
 			}

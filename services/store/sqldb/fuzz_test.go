@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -21,7 +22,7 @@ func FuzzScanRecord(f *testing.F) {
 			micros, micros, micros, nil, nil, nil, revision, content, links, revision, content, revision,
 		}
 		r, err := ScanRecord(func(targets ...any) error {
-			for i, target := range Replaced(targets, sqliteTarget) {
+			for i, target := range slice.Map(targets, sqliteTarget) {
 				switch to := target.(type) {
 				case sql.Scanner:
 					if err := to.Scan(values[i]); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -72,7 +73,7 @@ func (d *document) Scan(from any) error {
 
 // FromPostgres returns the Scan of a row.
 func FromPostgres(row pgx.CollectableRow) Scan {
-	return func(targets ...any) error { return row.Scan(Replaced(targets, PostgresTarget)...) }
+	return func(targets ...any) error { return row.Scan(slice.Map(targets, PostgresTarget)...) }
 }
 
 // PostgresTarget returns what pgx scans a column into for a target of Scan.

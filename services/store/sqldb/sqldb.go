@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqlite"
@@ -74,7 +75,7 @@ func Query[T any](ctx context.Context, s Scoped, statement string, args []any, s
 			return nil, err
 		}
 		return sqlite.Query(ctx, s.db.SQLite, func(row func(...any) error) (T, error) {
-			return scan(func(targets ...any) error { return row(Replaced(targets, sqliteTarget)...) })
+			return scan(func(targets ...any) error { return row(slice.Map(targets, sqliteTarget)...) })
 		}, statement, args...)
 	}
 	rows, err := postgres.In(s.db.Postgres, s.namespace).Query(ctx, statement, postgresArgs(args)...)
@@ -111,7 +112,7 @@ func (s Scoped) Call(ctx context.Context, call, statement string, args []any, ta
 		return s.Get(ctx, statement, args, targets...)
 	}
 	rows, err := postgres.Call(ctx, s.db.Postgres.(*pgxpool.Pool), s.namespace, call, args, func(row pgx.CollectableRow) (struct{}, error) {
-		return struct{}{}, row.Scan(Replaced(targets, PostgresTarget)...)
+		return struct{}{}, row.Scan(slice.Map(targets, PostgresTarget)...)
 	})
 	return len(rows) > 0, err
 }
@@ -274,7 +275,7 @@ func (r Rows) columns() [][]any {
 func (r Rows) sqlite() (text string, bytes []byte, err error) {
 	converted := make([][]any, len(r))
 	for i, row := range r {
-		converted[i] = Replaced(row, func(v any) any {
+		converted[i] = slice.Map(row, func(v any) any {
 			switch v := v.(type) {
 			case time.Time:
 				return sqlite.Micros(v)
@@ -325,7 +326,7 @@ func isZero(arg any) bool {
 // SQLiteArgs replaces what SQLite has no type for. It adds the bytes of rows, and the time if the statement asks for it.
 func SQLiteArgs(statement string, args []any) (converted []any, err error) {
 	var bytes []byte
-	converted = Replaced(args, func(arg any) any {
+	converted = slice.Map(args, func(arg any) any {
 		switch v := arg.(type) {
 		case uuid.UUID:
 			return sqlite.ID(v)
@@ -349,13 +350,4 @@ func SQLiteArgs(statement string, args []any) (converted []any, err error) {
 		converted = append(converted, sql.Named(sqlite.Bytes, bytes))
 	}
 	return converted, err
-}
-
-// Replaced returns what by makes of each value.
-func Replaced(values []any, by func(any) any) []any {
-	out := make([]any, len(values))
-	for i, v := range values {
-		out[i] = by(v)
-	}
-	return out
 }
