@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // A code quantizes each component of a vector to two bits. The first bits are signs: vectors with few differing signs have
@@ -23,107 +24,90 @@ func codeColumns(dimensions int) int { return (dimensions + 31) / 32 * 4 }
 // groupBytes is the size of a group.
 func groupBytes(dimensions int) int { return 2 * groupRows * codeColumns(dimensions) }
 
-// code writes a vector's code into its row of a group and returns its span. The span is fitted to the first queried components, so
-// that estimates are unbiased (the scaling of Gao and Long, "RaBitQ", SIGMOD 2024).
-func code(group []byte, row int, halves []uint16, queried int) (span float32) {
-	squares, sizes := sums(halves[:queried], 0)
-	large := leastHalf(math.Sqrt(squares / float64(queried)))
-	_, larges := sums(halves[:queried], large)
+// code writes the code of a vector of so many dimensions into its row of a group. squares is the sum of its squared steps. The span,
+// in steps, makes estimates unbiased (the scaling of Gao and Long, "RaBitQ", SIGMOD 2024).
+func code(group []byte, row int, steps []int16, squares int64, dimensions int) (span float32) {
+	large := uint64(math.Ceil(math.Sqrt(float64(squares) / float64(dimensions))))
+	var sizes, larges uint64 // sums of the steps, and of those that are large
 	group = group[row:]
 	for at := 0; at < len(group); at += 2 * groupRows {
-		var eight [8]uint16
-		n := copy(eight[:], halves)
-		halves = halves[n:]
-		inside := byte(0xff) >> (8 - n)
-		low, high := fourHalves(eight[:4]), fourHalves(eight[4:])
+		var low, high uint64
+		inside := byte(0)
+		if len(steps) > 0 {
+			low, high = fourSteps(steps), fourSteps(steps[4:])
+			inside, steps = 0xff, steps[8:]
+		}
+		lowSizes, highSizes := sizesOf(low), sizesOf(high)
 		positive := ^(signsOf(low) | signsOf(high)<<4)
-		isLarge := signsOf((low|signs)-uint64(large)*each) | signsOf((high|signs)-uint64(large)*each)<<4
+		lowLarge, highLarge := (lowSizes|signs)-large*each, (highSizes|signs)-large*each
+		isLarge := signsOf(lowLarge) | signsOf(highLarge)<<4
+		sizes += sum(lowSizes) + sum(highSizes)
+		larges += sum(lowSizes&(lowLarge>>15&each*0xffff)) + sum(highSizes&(highLarge>>15&each*0xffff))
 		group[at], group[at+groupRows] = positive&inside, ^(positive^isLarge)&inside
 	}
-	if product := sizes/2 + larges; product > 0 {
-		span = float32(squares / product * halfScale)
+	if sizes == 0 {
+		return 0
 	}
-	return span
+	return float32(float64(squares) / (float64(sizes)/2 + float64(larges)))
 }
 
-// Constants for four half-precision numbers at once: a bit, or the sign, of each.
-const (
-	each  = 0x0001_0001_0001_0001
-	signs = 0x8000_8000_8000_8000
-)
-
-func fourHalves(h []uint16) uint64 {
-	return uint64(h[0]) | uint64(h[1])<<16 | uint64(h[2])<<32 | uint64(h[3])<<48
-}
-
-// signsOf returns the signs of four half-precision numbers, that of the first one lowest.
+// signsOf returns the signs of four numbers, that of the first one lowest.
 func signsOf(four uint64) byte {
 	return byte((four & signs >> 15) * (1<<48 | 1<<33 | 1<<18 | 1<<3) >> 48 & 15)
 }
 
-// sums adds up the squares and the sizes of components / halfScale that are no less than a positive half-precision number.
-func sums(halves []uint16, least uint32) (squares, sizes float64) {
-	var s, t [4]float64 // additions that need not wait for each other
-	for ; len(halves) >= 4; halves = halves[4:] {
-		four := halves[:4]
-		x0, x1, x2, x3 := atLeast(four[0], least), atLeast(four[1], least), atLeast(four[2], least), atLeast(four[3], least)
-		s[0], s[1], s[2], s[3] = s[0]+x0*x0, s[1]+x1*x1, s[2]+x2*x2, s[3]+x3*x3
-		t[0], t[1], t[2], t[3] = t[0]+x0, t[1]+x1, t[2]+x2, t[3]+x3
-	}
-	for _, half := range halves {
-		x := atLeast(half, least)
-		s[0], t[0] = s[0]+x*x, t[0]+x
-	}
-	return (s[0] + s[1]) + (s[2] + s[3]), (t[0] + t[1]) + (t[2] + t[3])
+// sizesOf returns the sizes of four numbers.
+func sizesOf(four uint64) uint64 {
+	negative := four & signs >> 15
+	return (four ^ negative*0xffff) + negative
 }
 
-// atLeast returns the size of a component / halfScale, or 0 if it is less than a positive half-precision number.
-func atLeast(half uint16, least uint32) float64 {
-	size := uint32(half & 0x7fff)
-	return float64(math.Float32frombits(size << 13 & -((least - 1 - size) >> 31)))
-}
-
-// leastHalf returns the least positive half-precision number that is, divided by halfScale, no less than a size.
-func leastHalf(size float64) uint32 {
-	half := math.Float32bits(float32(size)) >> 13
-	for half > 0 && float64(math.Float32frombits((half-1)<<13)) >= size {
-		half--
-	}
-	for float64(math.Float32frombits(half<<13)) < size {
-		half++
-	}
-	return half
+// sum adds up four numbers without signs.
+func sum(four uint64) uint64 {
+	return (four&(0xffff<<32|0xffff) + four>>16&(0xffff<<32|0xffff)) * (1<<32 | 1) >> 32
 }
 
 // infinite are the bits of a half-precision number that is not finite.
 const infinite = 0x7c00
 
-// appendHalves appends a stored vector. It returns the factor for unit length.
-func appendHalves(halves []uint16, stored []byte, dimensions int) (out []uint16, scale float32, err error) {
+// appendHalves appends a stored vector.
+func appendHalves(halves []uint16, stored []byte, dimensions int) ([]uint16, error) {
 	if len(stored) != 2*dimensions {
-		return halves, 0, fmt.Errorf("a stored vector has %d bytes, not %d", len(stored), 2*dimensions)
+		return halves, fmt.Errorf("a stored vector has %d bytes, not %d", len(stored), 2*dimensions)
 	}
-	var squares float64
-	for ; len(stored) > 0; stored = stored[2:] {
-		half := binary.LittleEndian.Uint16(stored)
-		if half&infinite == infinite {
-			return halves, 0, errors.New("a stored vector has components that are not finite")
+	from := len(halves)
+	halves = slices.Grow(halves, dimensions)[:from+dimensions]
+	var sizes, carries uint64 // bits of any four. An exponent of which all bits are set carries into the sign
+	for i, next := from, stored; len(next) > 0; i += 4 {
+		var four uint64
+		if len(next) >= 8 {
+			four, next = binary.LittleEndian.Uint64(next), next[8:]
+			some := halves[i : i+4]
+			some[0], some[1], some[2], some[3] = uint16(four), uint16(four>>16), uint16(four>>32), uint16(four>>48)
+		} else {
+			for k := range len(next) / 2 {
+				halves[i+k] = binary.LittleEndian.Uint16(next[2*k:])
+				four |= uint64(halves[i+k]) << (16 * k)
+			}
+			next = nil
 		}
-		x := float64(moved(half))
-		squares += x * x
-		halves = append(halves, half)
+		sizes |= four &^ signs
+		carries |= four&(infinite*each) + 0x0400*each
 	}
-	if squares == 0 {
-		return halves, 0, errors.New("a stored vector has no length")
+	switch {
+	case carries&signs != 0:
+		return halves[:from], errors.New("a stored vector has components that are not finite")
+	case sizes == 0:
+		return halves[:from], errors.New("a stored vector has no length")
 	}
-	return halves, float32(1 / (math.Sqrt(squares) * halfScale)), nil
+	return halves, nil
 }
 
 // appendSent is appendHalves for PostgreSQL's binary halfvec: two 16-bit numbers, then the components, all big-endian. It
 // changes sent.
-func appendSent(halves []uint16, sent []byte, dimensions int) ([]uint16, float32, error) {
+func appendSent(halves []uint16, sent []byte, dimensions int) ([]uint16, error) {
 	if len(sent) != 4+2*dimensions {
-		return halves, 0, fmt.Errorf("a stored vector has %d bytes, not %d", len(sent)-4, 2*dimensions)
+		return halves, fmt.Errorf("a stored vector has %d bytes, not %d", len(sent)-4, 2*dimensions)
 	}
 	for components := sent[4:]; len(components) > 0; components = components[2:] {
 		binary.LittleEndian.PutUint16(components, bits.ReverseBytes16(binary.LittleEndian.Uint16(components)))

@@ -30,30 +30,31 @@ func TestCodesOfStoredVectors(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(dimensions)))
 		query, _ := direction(rng, dimensions, nil)
 		vector, stored := direction(rng, dimensions, nil)
-		halves, scale, err := appendHalves(nil, stored, dimensions)
+		halves, err := appendHalves(nil, stored, dimensions)
 		if err != nil {
 			t.Fatal(err)
 		}
-		queried := max(1, dimensions-1) // as if queries had nothing in the last component
 		group, row := make([]byte, groupBytes(dimensions)), rng.IntN(groupRows)
 		for i := range group {
 			group[i] = 0xff // of a vector before
 		}
-		span := code(group, row, halves, queried)
+		steps, step, sum := inSteps(nil, halves)
+		span := code(group, row, steps, sum, dimensions)
 		var squares float64
-		for _, x := range vector[:queried] {
-			squares += float64(x) * float64(x)
+		for _, n := range steps {
+			squares += float64(n) * float64(n)
 		}
-		large := math.Sqrt(squares / float64(queried))
+		large := math.Sqrt(squares / float64(dimensions))
 		var coded, estimate float64
-		for i, x := range vector {
-			level := math.Copysign(0.5, float64(x))
-			if math.Abs(float64(x)) >= large {
+		for i := range vector {
+			level := 0.5
+			if math.Abs(float64(steps[i])) >= large {
 				level *= 3
 			}
-			if i < queried {
-				coded += level * float64(x)
+			if steps[i] < 0 {
+				level = -level
 			}
+			coded += level * float64(steps[i])
 			estimate += level * float64(query[i])
 		}
 		if want := squares / coded; math.Abs(float64(span)/want-1) > 1e-4 {
@@ -75,7 +76,10 @@ func TestCodesOfStoredVectors(t *testing.T) {
 			squares += float64(x) * float64(x)
 			lengths += float64(vector[i]) * float64(vector[i])
 		}
-		if got, want := float64(halfDot(p, halves)*scale), dot/math.Sqrt(squares*lengths); math.Abs(got-want) > 1e-6 {
+		kept := make([]byte, packedBytes(dimensions))
+		pack(kept, steps)
+		// Each component is off by half a step at most.
+		if got, want := float64(product(p, kept)*step), dot/math.Sqrt(squares*lengths); math.Abs(got-want) > float64(step)*math.Sqrt(float64(dimensions)) {
 			t.Errorf("%d dimensions: cosine %v, want %v", dimensions, got, want)
 		}
 	}
@@ -107,7 +111,7 @@ func TestEstimates(t *testing.T) {
 		product := func(row, second int) float32 {
 			var sum int32
 			for i, x := range p {
-				inSteps := max(x, -x) / (e.step * halfScale)
+				inSteps := max(x, -x) / e.step
 				n := rounded(inSteps)
 				if math.Abs(float64(float32(n)-inSteps)) > 1.01 && n != 7 {
 					t.Fatalf("%d dimensions: %v steps are rounded to %d", dimensions, inSteps, n)
@@ -143,21 +147,76 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// TestDots: an inner product is the same to the last bit however it is added up.
-func TestDots(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 5))
-	for lanes := 1; lanes < 100; lanes++ {
-		query, _ := direction(rng, lanes*dotLanes, nil)
-		_, stored := direction(rng, lanes*dotLanes, nil)
-		halves, _, err := appendHalves(nil, stored, lanes*dotLanes)
+// TestPacked: each component is kept to half a step, the largest exactly.
+func TestPacked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	for dimensions := 1; dimensions < 100; dimensions++ {
+		vector, stored := direction(rng, dimensions, nil)
+		halves, err := appendHalves(nil, stored, dimensions)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := prepared(query)
-		want := scalarDot(p, halves)
+		kept := slices.Repeat([]byte{0xff}, packedBytes(dimensions)) // of a vector before
+		all, step, squares := inSteps(nil, halves)
+		pack(kept, all)
 		with(func(by bool) {
-			if got := halfDot(p, halves); got != want {
-				t.Fatalf("%d lanes, AVX2 %t: %v, want %v", lanes, by, got, want)
+			if some, itsStep, itsSquares := inSteps([]int16{7}, halves); !slices.Equal(some, all) || itsStep != step || itsSquares != squares {
+				t.Fatalf("%d dimensions, AVX2 %t: steps %v of %v, squared %v, want %v of %v, %v", dimensions, by, some, itsStep, itsSquares, all, step, squares)
+			}
+		})
+		var most int16
+		for i, x := range vector {
+			steps := unpack(kept, i)
+			most = max(most, steps, -steps)
+			if got := float32(steps) * step; math.Abs(float64(got-x)) > float64(step)*0.5001 {
+				t.Fatalf("%d dimensions: component %d is %v, want %v to half a step of %v", dimensions, i, got, x, step)
+			}
+		}
+		if most != mostSteps {
+			t.Errorf("%d dimensions: the largest component has %d steps, want %d", dimensions, most, mostSteps)
+		}
+		for i := dimensions; i < len(kept)/packBytes*packed; i++ {
+			if steps := unpack(kept, i); steps != 0 {
+				t.Errorf("%d dimensions: component %d has %d steps, want none", dimensions, i, steps)
+			}
+		}
+	}
+	if steps, step, squares := inSteps([]int16{1, 2, 3}, make([]uint16, 3)); step != 1 || squares != 0 || slices.Max(steps) != 0 {
+		t.Errorf("zeros are %v in steps of %v, want zeros in steps of 1", steps, step)
+	}
+}
+
+// TestProducts compares inner products with those component by component. They are the same to the last bit however they are added up.
+func TestProducts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for packs := 1; packs < 100; packs++ {
+		query, _ := direction(rng, packs*packed, nil)
+		var vectors [4][]byte
+		for i := range vectors {
+			_, stored := direction(rng, packs*packed, nil)
+			halves, err := appendHalves(nil, stored, packs*packed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vectors[i] = make([]byte, packedBytes(len(halves)))
+			steps, _, _ := inSteps(nil, halves)
+			pack(vectors[i], steps)
+		}
+		p := prepared(query)
+		want := [4]float32{}
+		for i, vector := range vectors {
+			want[i] = scalarProduct(p, vector)
+			var sum float64
+			for c, x := range p {
+				sum += float64(x) * float64(unpack(vector, c))
+			}
+			if math.Abs(float64(want[i])-sum) > 0.05 {
+				t.Errorf("%d packs: product %v, want %v", packs, want[i], sum)
+			}
+		}
+		with(func(by bool) {
+			if got := products(p, &vectors, &vectors); got != want {
+				t.Fatalf("%d packs, AVX2 %t: %v, want %v", packs, by, got, want)
 			}
 		})
 	}

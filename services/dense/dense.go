@@ -9,7 +9,7 @@
 //  3. Whiten the vector of a text by what the namespace's vectors share (whitening.go).
 //  4. Estimate the similarities of quantization codes by table look-up (codes.go, estimator.go). A narrow filter is applied first,
 //     any other to the best.
-//  5. Rescore the likeliest vectors exactly (nearest.go).
+//  5. Rescore the likeliest by their vectors, which have 12 bits a component (nearest.go, packed.go).
 //
 // A namespace that is not in memory is searched in the database on PostgreSQL: exactly, or through an HNSW index once a
 // namespace has been too large for memory (fallback.go).
@@ -142,7 +142,9 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 			Field: "vector", MustBe: fmt.Sprintf("must have %d dimensions, those of model %s/%s", model.Dimensions, model.Provider, model.Name),
 		}
 	default:
-		if vector, err = unit(q.Vector); err != nil {
+		given := slices.Clone(q.Vector)
+		clear(given[model.Queried():])
+		if vector, err = unit(given); err != nil {
 			return nil, "", &record.FieldError{Field: "vector", MustBe: "must have finite components"}
 		}
 		if vector == nil {

@@ -41,7 +41,7 @@ func newEstimator(query []float32) estimator {
 		}
 	}
 	columns := codeColumns(len(query))
-	e := estimator{columns: columns, tables: make([]byte, 32*columns), step: step / halfScale}
+	e := estimator{columns: columns, tables: make([]byte, 32*columns), step: step}
 	for i, x := range query {
 		n, positive := rounded(max(x, -x)/step), !math.Signbit(float64(x))
 		table := e.tables[i/4*16:][:16]

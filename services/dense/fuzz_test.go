@@ -28,22 +28,25 @@ func FuzzStoredVector(f *testing.F) {
 			decode = appendSent
 		}
 		before := []uint16{1, 2, 3}
-		halves, scale, err := decode(before, slices.Clone(data), dimensions)
+		halves, err := decode(before, slices.Clone(data), dimensions)
 		if err != nil {
 			return
 		}
-		if len(halves) != len(before)+dimensions || !(scale > 0) || math.IsInf(float64(scale), 0) {
-			t.Fatalf("got %d components with the scale %v, want %d and a finite one", len(halves)-len(before), scale, dimensions)
+		if len(halves) != len(before)+dimensions {
+			t.Fatalf("got %d components, want %d", len(halves)-len(before), dimensions)
 		}
 		rows := replica.NewRows()
 		m := &matrix{rows: rows, of: stored{dimensions: dimensions, queried: max(1, dimensions/2)}}
-		m.set(rows.Put(replica.Memory{ID: uuid.New()}), halves[len(before):], scale)
+		m.set(rows.Put(replica.Memory{ID: uuid.New()}), halves[len(before):])
+		if scale := m.blocks[0].scales[0]; !(scale > 0) || math.IsInf(float64(scale), 0) {
+			t.Fatalf("the scale is %v, want a finite one above 0", scale)
+		}
 		query := make([]float32, dimensions)
 		for i := range query {
 			query[i] = float32(i%3 - 1)
 		}
 		query[0] = 1
-		c := comparison{m, new(scratch), rows.Select(record.Filter{}, time.Time{}), prepared(query), time.Time{}}
+		c := comparison{m, new(scratch), rows.Select(record.Filter{}, time.Time{}), prepared(query[:m.of.queried]), time.Time{}}
 		if reason, err := c.likely(context.Background(), 1, 1); err != nil || reason != "" || len(c.candidates) != 1 {
 			t.Fatalf("got %v, %q, %v, want the vector", c.candidates, reason, err)
 		}

@@ -121,13 +121,23 @@ four:                                // a byte has 4 times 8 times 7 steps at mo
 	VZEROUPPER
 	RET
 
-// PRODUCTS adds eight components' products of a vector to its sums. Y9 has those of the query.
-#define PRODUCTS(halves, product, sums) \
-	VPMOVSXWD (halves)(DX*2), product \
-	VPSLLD $13, product, product      \
-	VPAND  Y8, product, product       \
-	VMULPS Y9, product, product       \
-	VADDPS product, sums, sums
+// STEPS adds the products of a pack of a vector's components to its sums. Y9 and Y10 have those of the query.
+#define STEPS(vector, sums) \
+	VPMOVSXBD (vector)(DX*1), Y4   \
+	VPMOVSXBD 8(vector)(DX*1), Y5  \
+	VPMOVZXBD 16(vector)(DX*1), Y6 \
+	VPSLLD $4, Y4, Y4    \
+	VPSLLD $4, Y5, Y5    \
+	VPSRLD $4, Y6, Y7    \
+	VPAND  Y8, Y6, Y6    \
+	VPOR   Y6, Y4, Y4    \
+	VPOR   Y7, Y5, Y5    \
+	VCVTDQ2PS Y4, Y4     \
+	VCVTDQ2PS Y5, Y5     \
+	VMULPS Y9, Y4, Y4    \
+	VMULPS Y10, Y5, Y5   \
+	VADDPS Y4, sums, sums \
+	VADDPS Y5, sums, sums
 
 // SUM adds up eight sums: 0 and 4, 1 and 5, 2 and 6, 3 and 7, then the third of these to the first, the fourth to the second.
 #define SUM(sums, low, at) \
@@ -139,46 +149,109 @@ four:                                // a byte has 4 times 8 times 7 steps at mo
 	VADDSS X4, low, low       \
 	VMOVSS low, at(DI)
 
-// func dotsAVX2(query *float32, halves *[8]*uint16, n int, dots *[4]float32)
-TEXT ·dotsAVX2(SB), NOSPLIT, $0-32
+// func productsAVX2(query *float32, vectors *[8]*byte, packs int, out *[4]float32)
+TEXT ·productsAVX2(SB), NOSPLIT, $0-32
 	MOVQ query+0(FP), SI
-	MOVQ halves+8(FP), DI
-	MOVQ n+16(FP), CX
+	MOVQ vectors+8(FP), DI
+	MOVQ packs+16(FP), CX
 	MOVQ 0(DI), R8
 	MOVQ 8(DI), R9
 	MOVQ 16(DI), R10
 	MOVQ 24(DI), R11
-	MOVL $0x8fffe000, AX
-	MOVL AX, X8
+	MOVL $15, AX
+	VMOVD AX, X8
+	VPBROADCASTD X8, Y8
 	MOVQ 32(DI), AX
 	MOVQ 40(DI), BX
 	MOVQ 48(DI), R12
 	MOVQ 56(DI), R13
-	MOVQ dots+24(FP), DI
-	VPBROADCASTD X8, Y8
+	MOVQ out+24(FP), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	XORQ DX, DX
 
-eight:
-	VMOVUPS (SI)(DX*4), Y9
-	PRODUCTS(R8, Y4, Y0)         // as moved does
-	PRODUCTS(R9, Y5, Y1)
-	PRODUCTS(R10, Y6, Y2)
-	PRODUCTS(R11, Y7, Y3)
-	PREFETCHT0 (AX)(DX*2)
-	PREFETCHT0 (BX)(DX*2)
-	PREFETCHT0 (R12)(DX*2)
-	PREFETCHT0 (R13)(DX*2)
-	ADDQ $8, DX
-	CMPQ DX, CX
-	JB   eight
+pack:
+	VMOVUPS (SI), Y9
+	VMOVUPS 32(SI), Y10
+	STEPS(R8, Y0)
+	STEPS(R9, Y1)
+	STEPS(R10, Y2)
+	STEPS(R11, Y3)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 (R12)(DX*1)
+	PREFETCHT0 (R13)(DX*1)
+	ADDQ $64, SI
+	ADDQ $24, DX
+	DECQ CX
+	JNZ  pack
 
 	SUM(Y0, X0, 0)
 	SUM(Y1, X1, 4)
 	SUM(Y2, X2, 8)
 	SUM(Y3, X3, 12)
+	VZEROUPPER
+	RET
+
+// ROUND makes eight components steps, as inSteps does.
+#define ROUND(halves, steps) \
+	VPMOVSXWD halves, steps      \
+	VPSLLD $13, steps, steps     \
+	VPAND  Y4, steps, steps      \
+	VMULPS Y5, steps, steps      \
+	VMULPS Y6, steps, steps      \
+	VCVTPS2DQ steps, steps
+
+// func inStepsAVX2(halves *uint16, packs int, perStep float32, steps *int16, squares *[8]uint32)
+TEXT ·inStepsAVX2(SB), NOSPLIT, $0-40
+	MOVQ halves+0(FP), SI
+	MOVQ packs+8(FP), CX
+	VBROADCASTSS perStep+16(FP), Y6
+	MOVQ steps+24(FP), DI
+	MOVL $0x8fffe000, AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+	MOVL $0x77800000, AX         // halfScale
+	VMOVD AX, X5
+	VPBROADCASTD X5, Y5
+	VPXOR Y7, Y7, Y7
+
+round:
+	ROUND((SI), Y0)
+	ROUND(16(SI), Y1)
+	VPACKSSDW Y1, Y0, Y0         // quarters 0, 2, 1, 3
+	VPERMQ $0xd8, Y0, Y0
+	VMOVDQU Y0, (DI)
+	VPMADDWD Y0, Y0, Y0
+	VPADDD Y0, Y7, Y7
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  round
+
+	MOVQ squares+32(FP), DI
+	VMOVDQU Y7, (DI)
+	VZEROUPPER
+	RET
+
+// func largestAVX2(halves *uint16, packs int, out *[16]uint16)
+TEXT ·largestAVX2(SB), NOSPLIT, $0-24
+	MOVQ halves+0(FP), SI
+	MOVQ packs+8(FP), CX
+	MOVQ out+16(FP), DI
+	VPCMPEQW Y1, Y1, Y1
+	VPSRLW $1, Y1, Y1            // all bits but signs
+	VPXOR Y0, Y0, Y0
+
+largest:
+	VPAND (SI), Y1, Y2
+	VPMAXUW Y2, Y0, Y0
+	ADDQ $32, SI
+	DECQ CX
+	JNZ  largest
+
+	VMOVDQU Y0, (DI)
 	VZEROUPPER
 	RET

@@ -24,8 +24,9 @@ type matrix struct {
 	rows   *replica.Rows
 	of     stored
 	blocks []block
-	count  int  // rows with a vector
-	exact  bool // all vectors are compared, and there are no codes
+	count  int     // rows with a vector
+	exact  bool    // all vectors are compared, and there are no codes
+	steps  []int16 // of the vector that is being set
 	// changes counts vectors that were set or dropped. whitening is of some earlier moment, or nil.
 	changes   int
 	whitening atomic.Pointer[whitening]
@@ -39,17 +40,17 @@ var _ replica.Part = (*matrix)(nil)
 type stored struct {
 	model      int64
 	dimensions int
-	queried    int // queries are zero in the dimensions from here on
-	// decode appends a vector's components and returns the factor for unit length.
-	decode func(halves []uint16, stored []byte, dimensions int) (out []uint16, scale float32, err error)
+	queried    int // queries are zero in the dimensions from here on, so these are not kept
+	// decode appends a vector's components. One of them is not 0.
+	decode func(halves []uint16, stored []byte, dimensions int) ([]uint16, error)
 }
 
 // block is the vectors of up to blockRows consecutive rows. A row without a vector has the scale 0.
 type block struct {
-	codes  []byte    // whole groups
-	spans  []float32 // of the codes, for whole groups; noSpan without a vector
-	scales []float32 // factors for unit length
-	halves []uint16  // half-precision components
+	codes   []byte    // whole groups
+	spans   []float32 // of the codes, for whole groups; noSpan without a vector
+	scales  []float32 // factors for unit length, of steps
+	vectors []byte    // packed
 }
 
 // noSpan makes an estimate that is below every bound.
@@ -61,25 +62,24 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 	var raw replica.Raw
 	var halves []uint16
 	statement := `SELECT memory_id, ` + tx.Dialect("halfvec_send(embedding)", "embedding") + ` FROM dense.vectors WHERE namespace = $1 AND model_id = $2`
-	each := func(statement string, args []any, fn func(scale float32)) error {
+	each := func(statement string, args []any, fn func()) error {
 		return tx.Each(ctx, statement, args, []any{&id, &raw}, func() error {
 			from := len(halves)
-			var scale float32
 			var err error
-			if halves, scale, err = m.of.decode(halves, raw, m.of.dimensions); err != nil {
+			if halves, err = m.of.decode(halves, raw, m.of.dimensions); err != nil {
 				slog.WarnContext(ctx, "a stored vector is skipped", "memory", id.String(), "error", err.Error())
 				halves = halves[:from]
 				return nil
 			}
-			fn(scale)
+			fn()
 			return nil
 		})
 	}
 	if ids == nil {
 		find := m.rows.InOrder()
-		err := each(statement, []any{namespace, m.of.model}, func(scale float32) {
+		err := each(statement, []any{namespace, m.of.model}, func() {
 			if row, known := find(id); known {
-				m.set(row, halves, scale)
+				m.set(row, halves)
 			}
 			halves = halves[:0]
 		})
@@ -88,22 +88,18 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 		}
 		return nil, err
 	}
-	scales := make(map[uuid.UUID]float32, len(ids)) // in the order of halves
-	order := make([]uuid.UUID, 0, len(ids))
-	if err := each(statement+` AND memory_id = ANY($3::uuid[])`, []any{namespace, m.of.model, ids}, func(scale float32) {
-		scales[id] = scale
-		order = append(order, id)
-	}); err != nil {
+	ends := make(map[uuid.UUID]int, len(ids)) // of vectors in halves
+	if err := each(statement+` AND memory_id = ANY($3::uuid[])`, []any{namespace, m.of.model, ids}, func() { ends[id] = len(halves) }); err != nil {
 		return nil, err
 	}
 	return func() {
-		for i, id := range order {
-			if row, known := m.rows.Row(id); known {
-				m.set(row, halves[i*m.of.dimensions:(i+1)*m.of.dimensions], scales[id])
-			}
-		}
 		for _, id := range ids {
-			if row, known := m.rows.Row(id); known && scales[id] == 0 {
+			row, known := m.rows.Row(id)
+			switch end := ends[id]; {
+			case !known:
+			case end > 0:
+				m.set(row, halves[end-m.of.dimensions:end])
+			default:
 				m.Drop(row)
 			}
 		}
@@ -126,11 +122,11 @@ func (m *matrix) room(row uint32) (b *block, at int) {
 			groups = 0
 		}
 		without := len(b.spans)
-		b.codes, b.spans = lengthened(b.codes, groups*groupBytes(m.of.dimensions)), lengthened(b.spans, groups*groupRows)
+		b.codes, b.spans = lengthened(b.codes, groups*groupBytes(m.of.queried)), lengthened(b.spans, groups*groupRows)
 		for ; without < len(b.spans); without++ {
 			b.spans[without] = noSpan
 		}
-		b.scales, b.halves = lengthened(b.scales, rows), lengthened(b.halves, rows*m.of.dimensions)
+		b.scales, b.vectors = lengthened(b.scales, rows), lengthened(b.vectors, rows*packedBytes(m.of.queried))
 	}
 	return b, at
 }
@@ -144,17 +140,29 @@ func lengthened[T any](s []T, length int) []T {
 }
 
 // set adds or replaces the vector of a row.
-func (m *matrix) set(row uint32, halves []uint16, scale float32) {
+func (m *matrix) set(row uint32, halves []uint16) {
 	to, at := m.room(row)
 	if to.scales[at] == 0 {
 		m.count++
 	}
 	m.changes++
-	to.scales[at] = scale
-	copy(to.halves[at*m.of.dimensions:(at+1)*m.of.dimensions], halves)
-	if !m.exact {
-		to.spans[at] = code(to.group(at, m.of.dimensions), at%groupRows, halves, m.of.queried)
+	steps, step, squares := inSteps(m.steps, halves[:m.of.queried])
+	m.steps = steps
+	pack(to.vector(at, m.of.queried), steps)
+	length := float64(squares) * float64(step) * float64(step)
+	for _, half := range halves[m.of.queried:] {
+		length += float64(moved(half)) * halfScale * float64(moved(half)) * halfScale
 	}
+	to.scales[at] = float32(float64(step) / math.Sqrt(length))
+	if !m.exact {
+		to.spans[at] = step * code(to.group(at, m.of.queried), at%groupRows, steps, squares, m.of.queried)
+	}
+}
+
+// vector returns the packed vector of a row.
+func (b *block) vector(at, dimensions int) []byte {
+	size := packedBytes(dimensions)
+	return b.vectors[at*size:][:size:size]
 }
 
 // group returns the codes of a row's group.
@@ -170,10 +178,9 @@ func (m *matrix) Drop(row uint32) {
 	}
 	of, at := &m.blocks[row/blockRows], int(row%blockRows)
 	of.scales[at] = 0
-	vector := of.halves[at*m.of.dimensions : (at+1)*m.of.dimensions]
-	clear(vector)
+	clear(of.vector(at, m.of.queried))
 	if !m.exact {
-		code(of.group(at, m.of.dimensions), at%groupRows, vector, m.of.queried)
+		code(of.group(at, m.of.queried), at%groupRows, make([]int16, wholePacks(m.of.queried)), 0, m.of.queried)
 		of.spans[at] = noSpan
 	}
 	m.count--
@@ -189,7 +196,7 @@ func (m *matrix) has(row uint32) bool {
 // Bytes implements replica.Part.
 func (m *matrix) Bytes() (n int64) {
 	for _, b := range m.blocks {
-		n += int64(cap(b.codes) + 4*cap(b.spans) + 4*cap(b.scales) + 2*cap(b.halves))
+		n += int64(cap(b.codes) + 4*cap(b.spans) + 4*cap(b.scales) + cap(b.vectors))
 	}
 	if w := m.whitening.Load(); w != nil {
 		n += int64(4 * len(w.directions))
@@ -199,13 +206,13 @@ func (m *matrix) Bytes() (n int64) {
 
 // score sets scores to the cosines of rows' vectors and a prepared query, in score units. All rows must have vectors.
 func (m *matrix) score(rows []uint32, query, scores []float32) {
-	var vectors, next [4][]uint16
+	var vectors, next [4][]byte
 	var scales, nextScales [4]float32
 	fetch := func(from int) {
 		for i := range next {
 			row := rows[min(from+i, len(rows)-1)]
 			b, at := &m.blocks[row/blockRows], int(row%blockRows)
-			next[i], nextScales[i] = b.halves[at*len(query):(at+1)*len(query)], b.scales[at]
+			next[i], nextScales[i] = b.vector(at, len(query)), b.scales[at]
 		}
 	}
 	if len(rows) > 0 {
@@ -214,9 +221,9 @@ func (m *matrix) score(rows []uint32, query, scores []float32) {
 	for from := 0; from < len(rows); from += 4 {
 		vectors, scales = next, nextScales
 		fetch(from + 4)
-		for i, dot := range halfDots(query, &vectors, &next) {
+		for i, product := range products(query, &vectors, &next) {
 			if from+i < len(rows) {
-				scores[from+i] = toUnits(dot * scales[i])
+				scores[from+i] = toUnits(product * scales[i])
 			}
 		}
 	}

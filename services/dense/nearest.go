@@ -235,7 +235,7 @@ func (c comparison) scan(ctx context.Context, e estimator, groups int, bound flo
 // nothing.
 func (c comparison) estimateGroups(e estimator, from, end int, bound float32) {
 	const blockGroups = blockRows / groupRows
-	selected, size := c.selection.Bits(), groupBytes(c.of.dimensions)
+	selected, size := c.selection.Bits(), groupBytes(c.of.queried)
 	for from < end {
 		b, at := &c.blocks[from/blockGroups], from%blockGroups
 		most := min(end-from, estimated, blockGroups-at, len(b.spans)/groupRows-at)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/x448/float16"
 
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
@@ -49,7 +48,7 @@ type model struct {
 	*matrix
 	memories map[uuid.UUID]replica.Memory
 	stored   map[uuid.UUID][]byte
-	decode   map[uuid.UUID][]float64 // at length 1
+	decode   map[uuid.UUID][]float64 // at length 1, as the matrix has them
 }
 
 func newModel(dimensions int) *model {
@@ -60,20 +59,16 @@ func newModel(dimensions int) *model {
 func (m *model) put(memory replica.Memory, vector []byte) {
 	row := m.rows.Put(memory)
 	m.memories[memory.ID] = memory
-	halves, scale, err := appendHalves(nil, vector, m.of.dimensions)
+	halves, err := appendHalves(nil, vector, m.of.dimensions)
 	if err != nil {
 		panic(err) // made by this test
 	}
-	m.set(row, halves, scale)
+	m.set(row, halves)
 	m.stored[memory.ID] = vector
 	components := make([]float64, m.of.dimensions)
-	var squares float64
+	b, at := m.room(row)
 	for i := range components {
-		components[i] = float64(float16.Frombits(binary.LittleEndian.Uint16(vector[2*i:])).Float32())
-		squares += components[i] * components[i]
-	}
-	for i := range components {
-		components[i] /= math.Sqrt(squares)
+		components[i] = float64(unpack(b.vector(at, m.of.queried), i)) * float64(b.scales[at])
 	}
 	m.decode[memory.ID] = components
 }
@@ -373,11 +368,11 @@ func clusters(vectors, dimensions int) (m *matrix, queries [][]float32) {
 	}
 	for i := range vectors {
 		_, stored := direction(rng, dimensions, centres[rng.IntN(len(centres))])
-		halves, scale, err := appendHalves(nil, stored, dimensions)
+		halves, err := appendHalves(nil, stored, dimensions)
 		if err != nil {
 			panic(err)
 		}
-		m.set(m.rows.Put(randomMemory(rng, i)), halves, scale)
+		m.set(m.rows.Put(randomMemory(rng, i)), halves)
 	}
 	for range 200 {
 		query, _ := direction(rng, dimensions, centres[rng.IntN(len(centres))])
@@ -476,12 +471,11 @@ func BenchmarkSet(b *testing.B) {
 	row := m.rows.Put(randomMemory(rng, 1))
 	_, stored := direction(rng, 384, nil)
 	var halves []uint16
-	var scale float32
 	for b.Loop() {
 		var err error
-		if halves, scale, err = appendHalves(halves[:0], stored, 384); err != nil {
+		if halves, err = appendHalves(halves[:0], stored, 384); err != nil {
 			b.Fatal(err)
 		}
-		m.set(row, halves, scale)
+		m.set(row, halves)
 	}
 }

@@ -184,7 +184,7 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, vector []float32, resul
 	if q.ReturnVector {
 		result.Vector = vector
 	}
-	c := comparison{m, work, view.Selection, prepared(vector), share(ctx, 0.5)}
+	c := comparison{m, work, view.Selection, prepared(vector[:m.of.queried]), share(ctx, 0.5)}
 	hits, cut, err := c.nearest(ctx, q)
 	result.Hits = hits
 	result.From(view)
@@ -249,7 +249,7 @@ func (l *Leg) scoresInMemory(ctx context.Context, q leg.Query, vector []float32,
 	}
 	defer view.Close()
 	m := view.Part.(*matrix)
-	c := comparison{matrix: m, selection: view.Selection, query: prepared(m.whiten(q, vector))}
+	c := comparison{matrix: m, selection: view.Selection, query: prepared(m.whiten(q, vector)[:m.of.queried])}
 	return q.Scores(m.rows, view.Selection, ids, m.has, c.lend), nil
 }
 

@@ -112,10 +112,10 @@ func (m *matrix) renew(ctx context.Context) <-chan struct{} {
 	return made
 }
 
-// sample is vectors of unit length, component by component: first those of the first dimension.
+// sample is vectors of unit length, component by component: first the steps of the first dimension, up to a whole pack.
 type sample struct {
 	dimensions, vectors int
-	halves              []uint16
+	steps               []int16
 	scales              []float32
 }
 
@@ -145,47 +145,57 @@ func (m *matrix) sample() sample {
 		}
 	}
 	slices.SortFunc(rows, func(a, b chosen) int { return slices.Compare(a.id[:], b.id[:]) })
-	s := sample{dimensions: m.of.queried, vectors: len(rows), halves: make([]uint16, m.of.queried*len(rows)), scales: make([]float32, len(rows))}
+	width := wholePacks(len(rows))
+	s := sample{dimensions: m.of.queried, vectors: len(rows), steps: make([]int16, m.of.queried*width), scales: make([]float32, len(rows))}
 	for v, chosen := range rows {
 		b, at := &m.blocks[chosen.row/blockRows], int(chosen.row%blockRows)
 		s.scales[v] = b.scales[at]
-		for d, half := range b.halves[at*m.of.dimensions : at*m.of.dimensions+m.of.queried] {
-			s.halves[d*s.vectors+v] = half
+		vector := b.vector(at, m.of.queried)
+		for d := range m.of.queried {
+			s.steps[d*width+v] = unpack(vector, d)
 		}
 	}
 	return s
 }
 
-// moments returns the matrix of second moments in half precision, as multiples of the mean one of a dimension.
-func (s sample) moments() []uint16 {
-	n := s.dimensions
-	moments, component, sum := make([]float32, n*n), make([]float32, s.vectors), 0.
+// moments returns the rows of the matrix of second moments, as multiples of the mean one of a dimension.
+func (s sample) moments() (rows []byte, units []float32) {
+	n, width := s.dimensions, wholePacks(s.vectors)
+	size := packedBytes(width)
+	columns, moments, component, sum := make([]byte, n*size), make([]float32, n*n), make([]float32, width), 0.
 	for i := range n {
-		for v, half := range s.halves[i*s.vectors : (i+1)*s.vectors] {
-			component[v] = float32(float32(moved(half)*halfScale) * float32(s.scales[v]*s.scales[v]) * halfScale)
+		pack(columns[i*size:(i+1)*size], s.steps[i*width:(i+1)*width])
+	}
+	for i := range n {
+		for v, scale := range s.scales {
+			component[v] = float32(s.steps[i*width+v]) * float32(scale*scale)
 		}
 		for j := i; j < n; j++ {
-			moments[i*n+j] = halfDot(component, s.halves[j*s.vectors:(j+1)*s.vectors])
+			moments[i*n+j] = product(component, columns[j*size:(j+1)*size])
 		}
 		sum += float64(moments[i*n+i])
 	}
 	even := float64(evenVectors) / float64(s.vectors+evenVectors)
 	perUnit := float32((1 - even) * float64(n) / max(sum, math.SmallestNonzeroFloat32))
-	halves := make([]uint16, n*n)
+	size = packedBytes(n)
+	rows, units = make([]byte, n*size), make([]float32, n)
+	halves, steps := make([]uint16, n), []int16(nil)
 	for i := range n {
 		moments[i*n+i] += float32(even) / perUnit
-		for j := i; j < n; j++ {
-			halves[i*n+j] = float16.Fromfloat32(moments[i*n+j] * perUnit).Bits()
-			halves[j*n+i] = halves[i*n+j]
+		for j := range n {
+			halves[j] = float16.Fromfloat32(moments[min(i, j)*n+max(i, j)] * perUnit).Bits()
 		}
+		steps, units[i], _ = inSteps(steps, halves)
+		pack(rows[i*size:(i+1)*size], steps)
 	}
-	return halves
+	return rows, units
 }
 
 // whitening finds the directions of greatest variance and how to divide by it.
 func (s sample) whitening() *whitening {
 	n := s.dimensions
-	moments, found := s.moments(), min(directions, n/2)
+	moments, units := s.moments()
+	size, found := packedBytes(n), min(directions, n/2)
 	w := &whitening{directions: make([]float32, 0, found*n)}
 	random := rand.New(rand.NewPCG(1, 2)) // any start will do, if it is always the same
 	var variances []float64
@@ -198,7 +208,7 @@ func (s sample) whitening() *whitening {
 		for range iterations {
 			scaled := prepared(direction)
 			for i := range image {
-				image[i] = halfDot(scaled, moments[i*n:(i+1)*n])
+				image[i] = units[i] * product(scaled, moments[i*size:(i+1)*size])
 			}
 			for before := range slices.Chunk(w.directions, n) {
 				along := dot(before, image)

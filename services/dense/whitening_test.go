@@ -103,12 +103,12 @@ func TestWhiteningFollows(t *testing.T) {
 	}
 	vector := make([]float32, dimensions)
 	vector[9] = 1
-	halves, scale, err := appendHalves(nil, encoded(vector), dimensions)
+	halves, err := appendHalves(nil, encoded(vector), dimensions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for row := range uint32(leastWhitened/renewedAfter + 1) {
-		m.set(row, halves, scale)
+		m.set(row, halves)
 	}
 	if m.lacking(t.Context(), leg.Query{Text: "x"}) != nil {
 		t.Error("a query waits for new directions")
