@@ -10,6 +10,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Variable is the environment variable with the URL of a server on which tests may create databases.
@@ -104,9 +106,19 @@ func execute(t testing.TB, database, statement string) {
 		return
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	if _, err := conn.Exec(ctx, statement); err != nil {
+	_, err = conn.Exec(ctx, statement)
+	for inUse(err) && ctx.Err() == nil { // Citus looks after a database now and then
+		time.Sleep(50 * time.Millisecond)
+		_, err = conn.Exec(ctx, statement)
+	}
+	if err != nil {
 		t.Errorf("test database: %v", err)
 	}
+}
+
+func inUse(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == "55006"
 }
 
 // named returns the connection URL of one of a server's databases.
