@@ -73,6 +73,44 @@ func TestWhitening(t *testing.T) {
 	}
 }
 
+// TestMoments compares moments with those of the vectors as they are kept.
+func TestMoments(t *testing.T) {
+	t.Parallel()
+	const vectors, dimensions = 300, 20
+	m := newModel(dimensions)
+	random := rand.New(rand.NewPCG(8, 8))
+	for n := range vectors {
+		vector := make([]float32, dimensions)
+		for i := range vector {
+			vector[i] = float32(random.NormFloat64()) / float32(1+i)
+		}
+		vector[n%2] *= 30 // every other vector has small steps in one dimension, or in the next
+		m.put(replica.Memory{ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, n))}, encoded(vector))
+	}
+	var want [dimensions][dimensions]float64
+	for _, vector := range m.decode {
+		for i, x := range vector {
+			for j, y := range vector {
+				want[i][j] += x * y
+			}
+		}
+	}
+	const even = float64(evenVectors) / (vectors + evenVectors)
+	rows, units := m.sample().moments()
+	for i := range dimensions {
+		for j := range dimensions {
+			mean := (1 - even) * want[i][j] * dimensions / vectors // vectors have the length 1
+			if i == j {
+				mean += even
+			}
+			got := float64(unpack(rows[i*packedBytes(dimensions):], j)) * float64(units[i])
+			if math.Abs(got-mean) > 2e-3*(1+want[i][i]*dimensions/vectors) {
+				t.Errorf("the moment of dimensions %d and %d is %v, want %v", i, j, got, mean)
+			}
+		}
+	}
+}
+
 // A search waits for the first directions, a given vector is compared as it is, and new ones follow many changes.
 func TestWhiteningFollows(t *testing.T) {
 	t.Parallel()
