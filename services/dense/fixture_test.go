@@ -277,7 +277,11 @@ func indexing(t testing.TB, f *storetest.Fixture, embedder embed.Embedder, tuple
 			t.Fatal(err)
 		}
 	}
-	// Settings of a database hold for new sessions. A PgBouncer keeps the old ones for a second.
+	// Settings of a database hold for new sessions, such as those of polls meanwhile. A PgBouncer keeps the old ones for a second.
+	var set time.Time
+	if err := f.Pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&set); err != nil {
+		t.Fatal(err)
+	}
 	f.Pool.Reset()
 	conn, err := pgx.Connect(t.Context(), os.Getenv(pgtest.Variable))
 	if err != nil {
@@ -285,7 +289,8 @@ func indexing(t testing.TB, f *storetest.Fixture, embedder embed.Embedder, tuple
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
 	for begun, sessions := time.Now(), 1; sessions > 0; {
-		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'`, database).Scan(&sessions); err != nil {
+		if err := conn.QueryRow(t.Context(), `
+			SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend' AND backend_start <= $2`, database, set).Scan(&sessions); err != nil {
 			t.Fatal(err)
 		}
 		if time.Since(begun) > time.Minute {
