@@ -87,9 +87,10 @@ func TestCodesOfStoredVectors(t *testing.T) {
 
 // with runs fn with each kind of instructions that the processor has.
 func with(fn func(avx2 bool)) {
-	defer func(has bool) { hasAVX2 = has }(hasAVX2)
-	for _, avx2 := range slices.Compact([]bool{false, hasAVX2}) {
-		hasAVX2 = avx2
+	has := hasAVX2.Load()
+	defer hasAVX2.Store(has)
+	for _, avx2 := range slices.Compact([]bool{false, has}) {
+		hasAVX2.Store(avx2)
 		fn(avx2)
 	}
 }

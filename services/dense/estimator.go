@@ -52,7 +52,7 @@ func newEstimator(query []float32) estimator {
 		}
 		e.all += n
 	}
-	if !hasAVX2 {
+	if !hasAVX2.Load() {
 		e.bytes = make([][256]uint16, columns)
 		for i := range e.bytes {
 			for bits := range e.bytes[i] {
@@ -83,7 +83,7 @@ func (e *estimator) estimate(codes []byte, spans, estimates []float32, bound flo
 	}
 	_, _ = codes[len(above)*2*groupRows*e.columns-1], estimates[len(above)*groupRows-1] // bounds check for the assembly
 	_ = spans[len(above)*groupRows-1]
-	if hasAVX2 {
+	if e.bytes == nil {
 		estimateAVX2(&codes[0], len(above), e.columns, &e.tables[0], e.all, bound, &spans[0], &estimates[0], &above[0])
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sys/cpu"
 )
@@ -26,7 +27,9 @@ func packedBytes(dimensions int) int { return wholePacks(dimensions) / packed * 
 
 // hasAVX2 says that the processor has the instructions for comparing vectors, as nearly all have since 2015. Results are equal to the
 // last bit without them.
-var hasAVX2 = cpu.X86.HasAVX2
+var hasAVX2 atomic.Bool // tests change it
+
+func init() { hasAVX2.Store(cpu.X86.HasAVX2) }
 
 // halfScale restores a half-precision number whose bits were moved to single precision: the exponents' biases differ
 // by 112.
@@ -42,7 +45,7 @@ func moved(half uint16) float32 {
 func inSteps(to []int16, halves []uint16) (steps []int16, step float32, squares int64) {
 	steps = append(to[:0], make([]int16, wholePacks(len(halves)))...)
 	fast, largest := 0, [packed]uint16{}
-	if hasAVX2 {
+	if hasAVX2.Load() {
 		if fast = len(halves) / packed * packed; fast > 0 {
 			largestAVX2(&halves[0], fast/packed, &largest)
 		}
@@ -131,7 +134,7 @@ func product(query []float32, vector []byte) float32 {
 func products(query []float32, vectors, next *[4][]byte) (out [4]float32) {
 	switch {
 	case len(query) == 0:
-	case hasAVX2:
+	case hasAVX2.Load():
 		var at [8]*byte
 		for i := range vectors {
 			at[i], at[4+i] = &vectors[i][0], &next[i][0]
