@@ -160,27 +160,20 @@ func (s search) approximate(ctx context.Context) ([]leg.Hit, error) {
 func (s search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, compared int, err error) {
 	all := map[string]string{"jit": "off"} // compiling takes longer than the search
 	maps.Copy(all, settings)
-	rows, err := postgres.In(s.searched().Postgres, s.q.Namespace).Searching(all).Query(ctx, statement, args...)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	_, err = postgres.Query(ctx, postgres.In(s.searched().Postgres, s.q.Namespace).Searching(all), statement, args, func(row pgx.CollectableRow) (_ struct{}, err error) {
 		var n *int
 		var id *uuid.UUID
 		var score, importance *float64
 		var created *time.Time
-		if err := rows.Scan(&n, &id, &score, &importance, &created); err != nil {
-			return nil, 0, err
-		}
-		if n != nil {
+		if err = row.Scan(&n, &id, &score, &importance, &created); n != nil {
 			compared = *n
 		}
-		if id != nil {
+		if id != nil && err == nil {
 			hits = append(hits, leg.Hit{ID: *id, Score: *score, Own: *score, Importance: *importance, CreatedAt: created.UTC()})
 		}
-	}
-	return hits, compared, rows.Err()
+		return struct{}{}, err
+	})
+	return hits, compared, err
 }
 
 // aboveMinScore removes hits below the query's minimum score.

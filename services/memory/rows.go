@@ -120,11 +120,7 @@ func (tx transaction) store(ctx context.Context, records []record.Record) error 
 	}
 	defer func() { _ = insert.Close() }()
 	for _, r := range records {
-		values, err := sqldb.SQLiteArgs("", columns(r))
-		if err != nil {
-			return fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
-		}
-		if _, err := insert.ExecContext(ctx, values...); err != nil {
+		if _, err := insert.ExecContext(ctx, sqldb.SQLiteArgs("", columns(r))...); err != nil {
 			return err
 		}
 	}

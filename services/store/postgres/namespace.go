@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -47,82 +46,38 @@ func (s Scoped) Searching(settings map[string]string) Scoped {
 	return s
 }
 
-// Send sends statements in one round trip and runs their queued callbacks on the results.
+// Send sends statements in one round trip and runs their queued callbacks on the results. All are in one transaction, which begins with
+// the settings. Nodes of a distributed database hear of settings in a transaction block only, so the batch of a pool is one there.
 func (s Scoped) Send(ctx context.Context, statements *pgx.Batch) error {
-	results, _, err := s.send(ctx, statements)
-	if err != nil {
-		return err
-	}
-	return results.Close()
-}
-
-// send sends statements after the settings, in one round trip and one transaction. The first results are of the settings; it says
-// how many. Nodes of a distributed database hear of settings in a transaction block only, so the batch of a pool is one there.
-func (s Scoped) send(ctx context.Context, statements *pgx.Batch) (results pgx.BatchResults, settings int, err error) {
 	batch := &pgx.Batch{}
 	pool, pooled := s.db.(*pgxpool.Pool)
 	if !pooled {
 		if s.namespace != Entered {
 			SetNamespace(batch, s.namespace)
 		}
-		settings = batch.Len()
 		batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
-		return s.db.SendBatch(ctx, batch), settings, nil
+		return s.db.SendBatch(ctx, batch).Close()
 	}
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	block := distributed(conn.Conn())
-	if block {
-		batch.Queue("BEGIN")
-	}
-	if s.searching {
-		setUp(ctx, conn.Conn(), batch, s.namespace, s.settings)
-	} else {
-		SetNamespace(batch, s.namespace)
-	}
-	settings = batch.Len()
-	batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
-	if block {
-		batch.Queue("COMMIT")
-	}
-	return &pooledResults{conn.SendBatch(ctx, batch), ctx, conn}, settings, nil
-}
-
-// pooledResults gives the connection back when closed.
-type pooledResults struct {
-	pgx.BatchResults
-	ctx  context.Context
-	conn *pgxpool.Conn // nil once it is given back
-}
-
-func (r *pooledResults) Close() error {
-	err := r.BatchResults.Close()
-	if r.conn == nil {
-		return err
-	}
-	if server := r.conn.Conn().PgConn(); server.TxStatus() == 'E' { // the COMMIT was skipped
-		_ = server.Exec(r.ctx, "ROLLBACK").Close() // if this fails, the pool drops the connection
-	}
-	r.conn.Release()
-	r.conn = nil
-	return err
-}
-
-func (s Scoped) one(ctx context.Context, statement string, args []any) (pgx.BatchResults, error) {
-	batch := &pgx.Batch{}
-	batch.Queue(statement, args...)
-	results, settings, err := s.send(ctx, batch)
-	if err != nil {
-		return nil, err
-	}
-	for range settings {
-		if _, err := results.Exec(); err != nil {
-			return nil, errors.Join(err, results.Close())
+	return pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		block := distributed(conn.Conn())
+		if block {
+			batch.Queue("BEGIN")
 		}
-	}
-	return results, nil
+		if s.searching {
+			setUp(ctx, conn.Conn(), batch, s.namespace, s.settings)
+		} else {
+			SetNamespace(batch, s.namespace)
+		}
+		batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
+		if block {
+			batch.Queue("COMMIT")
+		}
+		err := conn.SendBatch(ctx, batch).Close()
+		if server := conn.Conn().PgConn(); server.TxStatus() == 'E' { // the COMMIT was skipped
+			_ = server.Exec(ctx, "ROLLBACK").Close() // if this fails, the pool drops the connection
+		}
+		return err
+	})
 }
 
 // Call calls a function of the schema that enters its namespace by itself, and returns the rows that it does. Citus runs it on the node
@@ -134,10 +89,7 @@ func Call[T any](ctx context.Context, pool *pgxpool.Pool, namespace, call string
 	if !IsForbidden(err) {
 		return found, err
 	}
-	if rows, err = In(pool, namespace).Query(ctx, call, args...); err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, row)
+	return Query(ctx, In(pool, namespace), call, args, row)
 }
 
 // setUp queues the settings of a search's transaction, on conn. Settings' names and values are this program's own.
@@ -158,57 +110,18 @@ func setUp(ctx context.Context, conn *pgx.Conn, batch *pgx.Batch, namespace stri
 }
 
 // Exec is like pgx's.
-func (s Scoped) Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error) {
-	results, err := s.one(ctx, statement, args)
-	if err != nil {
-		return pgconn.CommandTag{}, err
-	}
-	tag, err := results.Exec()
-	if closing := results.Close(); err == nil {
-		err = closing
-	}
-	return tag, err
+func (s Scoped) Exec(ctx context.Context, statement string, args ...any) (tag pgconn.CommandTag, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(statement, args...).Exec(func(done pgconn.CommandTag) error { tag = done; return nil })
+	return tag, s.Send(ctx, batch)
 }
 
-// Query is like pgx's.
-func (s Scoped) Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error) {
-	results, err := s.one(ctx, statement, args)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := results.Query()
-	if err != nil {
-		_ = results.Close() // returns the same error
-		return nil, err
-	}
-	return &scopedRows{Rows: rows, results: results}, nil
-}
-
-// scopedRows closes the batch with the rows, which commits the transaction of a single statement.
-type scopedRows struct {
-	pgx.Rows
-	results pgx.BatchResults
-	err     error // of closing the batch
-}
-
-func (r *scopedRows) Next() bool {
-	if r.Rows.Next() {
-		return true
-	}
-	r.Close()
-	return false
-}
-
-func (r *scopedRows) Close() {
-	r.Rows.Close()
-	if err := r.results.Close(); r.err == nil {
-		r.err = err
-	}
-}
-
-func (r *scopedRows) Err() error {
-	if err := r.Rows.Err(); err != nil {
+// Query returns what row makes of each row of a statement.
+func Query[T any](ctx context.Context, s Scoped, statement string, args []any, row pgx.RowToFunc[T]) (out []T, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(statement, args...).Query(func(rows pgx.Rows) (err error) {
+		out, err = pgx.CollectRows(rows, row)
 		return err
-	}
-	return r.err
+	})
+	return out, s.Send(ctx, batch)
 }

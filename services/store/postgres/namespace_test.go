@@ -103,9 +103,9 @@ func TestCallRepeats(t *testing.T) {
 
 // value returns the only value of a query.
 func value[T any](t *testing.T, in postgres.Scoped, query string, args ...any) (one T, err error) {
-	rows, err := in.Query(t.Context(), query, args...)
-	if err != nil {
-		return one, err
+	all, err := postgres.Query(t.Context(), in, query, args, pgx.RowTo[T])
+	if len(all) == 1 {
+		one = all[0]
 	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	return one, err
 }

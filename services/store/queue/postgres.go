@@ -27,19 +27,13 @@ type postgresQueue struct {
 //
 // The operator || keeps the planner from index_queue_since, which looks as good as the primary key to it, and has all tasks.
 func (q postgresQueue) Claim(ctx context.Context, index string, n int, lease time.Duration) (tasks []Task, err error) {
-	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
+	due := map[string][]uuid.UUID{}
+	var key record.Key
+	var looking sqldb.Batch
+	looking.Query([]any{&key.Namespace, &key.ID}, func() { due[key.Namespace] = append(due[key.Namespace], key.ID) }, `
 		SELECT namespace, memory_id FROM memory.index_queue WHERE index_name = $1 AND NOT dead AND not_before <= now()
 		ORDER BY not_before, namespace, memory_id LIMIT $2`, index, n)
-	if err != nil {
-		return nil, err
-	}
-	due := map[string][]uuid.UUID{}
-	var namespace string
-	var id uuid.UUID
-	if _, err := pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
-		due[namespace] = append(due[namespace], id)
-		return nil
-	}); err != nil || len(due) == 0 {
+	if err := q.write.In(postgres.AllNamespaces).Send(ctx, &looking); err != nil || len(due) == 0 {
 		return nil, err
 	}
 	batch := &pgx.Batch{}

@@ -20,11 +20,8 @@ func TestFollowersReadAnIndex(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `ANALYZE memory.log`); err != nil { // as the server does by itself after an import
 		t.Fatal(err)
 	}
-	rows, err := postgres.In(pool, postgres.AllNamespaces).Searching(lookingUp).Query(t.Context(), "EXPLAIN "+sincePostgres, "default", changes-10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	in := postgres.In(pool, postgres.AllNamespaces).Searching(lookingUp)
+	lines, err := postgres.Query(t.Context(), in, "EXPLAIN "+sincePostgres, []any{"default", changes - 10}, pgx.RowTo[string])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,15 +87,11 @@ func (tx Tx) Each(ctx context.Context, query string, args []any, targets []any, 
 			return target
 		}), fn)
 	}
-	args, err := sqldb.SQLiteArgs(query, args)
-	if err != nil {
-		return err
-	}
-	_, err = sqlite.Query(ctx, tx.sqlite, func(scan func(...any) error) (struct{}, error) {
+	_, err := sqlite.Query(ctx, tx.sqlite, func(scan func(...any) error) (struct{}, error) {
 		if err := scan(targets...); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, fn()
-	}, query, args...)
+	}, query, sqldb.SQLiteArgs(query, args)...)
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,19 +69,11 @@ type Scan = func(targets ...any) error
 // Query returns what scan makes of each row of a statement.
 func Query[T any](ctx context.Context, s Scoped, statement string, args []any, scan func(Scan) (T, error)) ([]T, error) {
 	if s.db.SQLite != nil {
-		args, err := SQLiteArgs(statement, args)
-		if err != nil {
-			return nil, err
-		}
 		return sqlite.Query(ctx, s.db.SQLite, func(row func(...any) error) (T, error) {
 			return scan(func(targets ...any) error { return row(slice.Map(targets, sqliteTarget)...) })
-		}, statement, args...)
+		}, statement, SQLiteArgs(statement, args)...)
 	}
-	rows, err := postgres.In(s.db.Postgres, s.namespace).Query(ctx, statement, postgresArgs(args)...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) {
+	return postgres.Query(ctx, postgres.In(s.db.Postgres, s.namespace), statement, postgresArgs(args), func(row pgx.CollectableRow) (T, error) {
 		return scan(FromPostgres(row))
 	})
 }
@@ -182,8 +173,6 @@ func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
 	*b = nil
 	for _, q := range statements {
 		switch {
-		case s.db.SQLite == nil && q.each != nil:
-			return errors.New("sqldb: Each is for statements of SQLite's")
 		case s.db.SQLite == nil && q.read == nil:
 			batch.Queue(q.statement, postgresArgs(q.args)...)
 		case s.db.SQLite == nil:
@@ -192,10 +181,8 @@ func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
 				return err
 			})
 		case q.each != nil:
-			var args []any
-			if args, err = SQLiteArgs(q.statement, q.args); err == nil {
-				err = sqlite.ExecEach(ctx, s.db.SQLite.(*sql.Tx), q.statement, q.each, func(row []any) []any { return slices.Concat(args, row) })
-			}
+			args := SQLiteArgs(q.statement, q.args)
+			err = sqlite.ExecEach(ctx, s.db.SQLite.(*sql.Tx), q.statement, q.each, func(row []any) []any { return slices.Concat(args, row) })
 		case q.read == nil:
 			_, err = s.Exec(ctx, q.statement, q.args...)
 		default:
@@ -214,10 +201,7 @@ func (s Scoped) Send(ctx context.Context, b *Batch) (err error) {
 // Exec runs a statement and returns how many rows it has changed.
 func (s Scoped) Exec(ctx context.Context, statement string, args ...any) (changed int64, err error) {
 	if s.db.SQLite != nil {
-		if args, err = SQLiteArgs(statement, args); err != nil {
-			return 0, err
-		}
-		result, err := s.db.SQLite.ExecContext(ctx, statement, args...)
+		result, err := s.db.SQLite.ExecContext(ctx, statement, SQLiteArgs(statement, args)...)
 		if err != nil {
 			return 0, err
 		}
@@ -272,7 +256,7 @@ func (r Rows) columns() [][]any {
 }
 
 // sqlite returns rows as JSON, with ids in hexadecimal and times in microseconds. A value of bytes becomes its place in all of them.
-func (r Rows) sqlite() (text string, bytes []byte, err error) {
+func (r Rows) sqlite() (text string, bytes []byte) {
 	converted := make([][]any, len(r))
 	for i, row := range r {
 		converted[i] = slice.Map(row, func(v any) any {
@@ -292,8 +276,7 @@ func (r Rows) sqlite() (text string, bytes []byte, err error) {
 			return v
 		})
 	}
-	encoded, err := json.Marshal(converted)
-	return string(encoded), bytes, err
+	return asJSON(converted), bytes
 }
 
 // postgresArgs replaces zero times and ids by NULL, and rows by their columns.
@@ -324,22 +307,20 @@ func isZero(arg any) bool {
 }
 
 // SQLiteArgs replaces what SQLite has no type for. It adds the bytes of rows, and the time if the statement asks for it.
-func SQLiteArgs(statement string, args []any) (converted []any, err error) {
+func SQLiteArgs(statement string, args []any) []any {
 	var bytes []byte
-	converted = slice.Map(args, func(arg any) any {
+	converted := slice.Map(args, func(arg any) any {
 		switch v := arg.(type) {
 		case uuid.UUID:
 			return sqlite.ID(v)
 		case time.Time:
 			return sqlite.Micros(v)
 		case Rows:
-			text, some, failed := v.sqlite()
-			bytes, err = some, errors.Join(err, failed)
+			text, some := v.sqlite()
+			bytes = some
 			return text
 		case []uuid.UUID, []string, []int64, []record.Link, map[string]any:
-			text, failed := json.Marshal(v)
-			err = errors.Join(err, failed)
-			return string(text)
+			return asJSON(v)
 		}
 		return arg
 	})
@@ -349,5 +330,14 @@ func SQLiteArgs(statement string, args []any) (converted []any, err error) {
 	if bytes != nil {
 		converted = append(converted, sql.Named(sqlite.Bytes, bytes))
 	}
-	return converted, err
+	return converted
+}
+
+// asJSON panics if a value has a number that JSON lacks. Those of records and Rows are finite.
+func asJSON(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
