@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
@@ -62,23 +60,19 @@ const planAnew = 100
 // begin creates the records' namespaces. On PostgreSQL it takes a sequence number for each record in the same round trip. SQLite
 // flushes nothing to the disk unless something is new.
 func (tx transaction) begin(ctx context.Context, records []record.Record) (sequences []int64, err error) {
-	const create = `INSERT INTO memory.namespaces (name) VALUES ($1) ON CONFLICT DO NOTHING`
 	names := namespacesOf(records)
-	if tx.SQLite != nil {
-		return nil, sqlite.ExecEach(ctx, tx.SQLite, create, names, func(name string) []any { return []any{name} })
+	var batch sqldb.Batch
+	if tx.SQLite == nil {
+		var n int64
+		batch.Query([]any{&n}, func() { sequences = append(sequences, n) }, `SELECT nextval('memory.write_sequence') FROM generate_series(1, $1)`, len(records))
 	}
-	batch := &pgx.Batch{}
-	batch.Queue(`SELECT nextval('memory.write_sequence') FROM generate_series(1, $1)`, len(records)).Query(func(rows pgx.Rows) (err error) {
-		sequences, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-		return err
-	})
 	for _, name := range names {
-		batch.Queue(create, name)
+		batch.Exec(`INSERT INTO memory.namespaces (name) VALUES ($1) ON CONFLICT DO NOTHING`, name)
 	}
-	if len(records) >= planAnew {
-		batch.Queue(`DISCARD PLANS`)
+	if tx.SQLite == nil && len(records) >= planAnew {
+		batch.Exec(`DISCARD PLANS`)
 	}
-	return sequences, postgres.In(tx.Postgres, scope(names)).Send(ctx, batch)
+	return sequences, tx.In(scope(names)).Send(ctx, &batch)
 }
 
 // numbers takes the next n write sequences.
@@ -113,77 +107,43 @@ func (tx transaction) store(ctx context.Context, records []record.Record) error 
 	if tx.SQLite == nil {
 		return tx.storePostgres(ctx, records)
 	}
-	placeholders := strings.Repeat(", ?", strings.Count(record.Columns, ","))
-	insert, err := tx.SQLite.PrepareContext(ctx, `INSERT INTO memories (`+strings.ReplaceAll(record.Columns, "m.", "")+`) VALUES (?`+placeholders+`)`)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = insert.Close() }()
-	for _, r := range records {
-		if _, err := insert.ExecContext(ctx, sqldb.SQLiteArgs("", columns(r))...); err != nil {
-			return err
-		}
-	}
-	return nil
+	insert := `INSERT INTO memories (` + strings.ReplaceAll(record.Columns, "m.", "") + `) VALUES (?` + strings.Repeat(", ?", strings.Count(record.Columns, ",")) + `)`
+	return sqlite.ExecEach(ctx, tx.SQLite, insert, records, func(r record.Record) []any { return sqldb.SQLiteArgs("", columns(r)) })
 }
 
 // storePostgres inserts records by a statement for each namespace. It joins the namespace's row, so a distributed engine inserts where
 // that is.
 func (tx transaction) storePostgres(ctx context.Context, records []record.Record) error {
-	batch := &pgx.Batch{}
 	for _, namespace := range namespacesOf(records) {
-		var c struct {
-			ids                                                                             []uuid.UUID
-			contents, titles, keywords, tags, categories, metadata, sources, links, threads []string
-			importance                                                                      []float64
-			sensitive                                                                       []bool
-			created, updated                                                                []time.Time
-			occurred, expires                                                               []*time.Time
-			supersedes, supersededBy                                                        []*uuid.UUID
-			revisions, sequences                                                            []int64
-			keys                                                                            []*string
-			positions                                                                       []*int64
-		}
+		var ids []uuid.UUID
+		var rows sqldb.Rows
 		for _, r := range records {
-			if r.Namespace != namespace {
-				continue
+			if r.Namespace == namespace {
+				ids, rows = append(ids, r.ID), append(rows, row(r))
 			}
-			metadata, links, err := documents(r)
-			if err != nil {
-				return err
-			}
-			c.ids, c.contents, c.titles, c.categories = append(c.ids, r.ID), append(c.contents, r.Content), append(c.titles, r.Title), append(c.categories, r.Category)
-			c.keywords, c.tags = append(c.keywords, arrayText(r.Keywords)), append(c.tags, arrayText(r.Tags))
-			c.metadata, c.links = append(c.metadata, metadata), append(c.links, links)
-			c.importance, c.sensitive, c.sources = append(c.importance, r.Importance), append(c.sensitive, r.Sensitive), append(c.sources, r.Source)
-			c.created, c.updated = append(c.created, r.CreatedAt), append(c.updated, r.UpdatedAt)
-			c.occurred, c.expires = append(c.occurred, orNull(r.OccurredAt)), append(c.expires, orNull(r.ExpiresAt))
-			c.supersedes, c.supersededBy = append(c.supersedes, orNull(r.Supersedes)), append(c.supersededBy, orNull(r.SupersededBy))
-			c.revisions, c.sequences, c.keys = append(c.revisions, r.Revision), append(c.sequences, r.Sequence), append(c.keys, orNull(r.IdempotencyKey))
-			c.threads, c.positions = append(c.threads, r.Thread), append(c.positions, r.Position)
 		}
-		tx.changed(replica.Records, namespace, c.ids...)
-		n := int64(len(c.ids))
-		batch.Queue(`
-			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
-				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, thread, position, sequence)
-			SELECT n.name, r.id, r.content, r.title, r.keywords::text[], r.tags::text[], r.category, r.metadata::jsonb, r.importance, r.sensitive,
-				r.source, r.created, r.updated, r.occurred, r.expires, r.supersedes, r.superseded_by, r.revision, r.key, r.links::jsonb, r.thread, r.position, r.sequence
-			FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[], $10::boolean[],
-				$11::text[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $16::uuid[], $17::uuid[], $18::bigint[], $19::text[],
-				$20::text[], $21::text[], $22::bigint[], $23::bigint[])
+		tx.changed(replica.Records, namespace, ids...)
+		stored, err := tx.In(postgres.Entered).Exec(ctx, `
+			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata,
+				importance, sensitive, source, created_at, updated_at, occurred_at, expires_at, supersedes,
+				superseded_by, revision, idempotency_key, links, sequence, thread, position)
+			SELECT n.name, r.id, r.content, r.title, r.keywords::text[], r.tags::text[], r.category, r.metadata::jsonb,
+				r.importance, r.sensitive, r.source, r.created, r.updated, r.occurred, r.expires, r.supersedes,
+				r.superseded_by, r.revision, r.key, r.links::jsonb, r.sequence, r.thread, r.position
+			FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+				$9::float8[], $10::boolean[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $16::uuid[],
+				$17::uuid[], $18::bigint[], $19::text[], $20::text[], $21::bigint[], $22::text[], $23::bigint[])
 				AS r (id, content, title, keywords, tags, category, metadata, importance, sensitive, source, created, updated, occurred, expires, supersedes,
-					superseded_by, revision, key, links, thread, position, sequence)
-			WHERE n.name = $1`,
-			namespace, c.ids, c.contents, c.titles, c.keywords, c.tags, c.categories, c.metadata, c.importance, c.sensitive, c.sources, c.created, c.updated,
-			c.occurred, c.expires, c.supersedes, c.supersededBy, c.revisions, c.keys, c.links, c.threads, c.positions, c.sequences).Exec(func(tag pgconn.CommandTag) error {
-			if tag.RowsAffected() != n {
-				return errNamespaceGone
-			}
-			return nil
-		})
+					superseded_by, revision, key, links, sequence, thread, position)
+			WHERE n.name = $1`, namespace, rows)
+		if err != nil {
+			return err
+		}
+		if stored != int64(len(ids)) {
+			return errNamespaceGone
+		}
 	}
-	return tx.Postgres.SendBatch(ctx, batch).Close()
+	return nil
 }
 
 // changed notes changed memories for those who keep copies of them. On SQLite triggers do that.
@@ -210,14 +170,21 @@ func arrayText(list []string) string {
 
 var arrayQuoting = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
-// documents returns a record's metadata and links as JSON.
-func documents(r record.Record) (metadata, links string, err error) {
-	m, err := json.Marshal(object(r.Metadata))
-	if err != nil {
-		return "", "", fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
+// row returns a record's values for PostgreSQL, in the order of record.Columns and without the namespace. Lists and objects are texts.
+func row(r record.Record) []any {
+	values := columns(r)[1:]
+	for i, value := range values {
+		switch v := value.(type) {
+		case []string:
+			values[i] = arrayText(v)
+		case []record.Link, map[string]any:
+			text, _ := json.Marshal(v) // it was read from JSON, or is finite by its check
+			values[i] = string(text)
+		case uuid.UUID:
+			values[i] = orNull(v)
+		}
 	}
-	l, err := json.Marshal(list(r.Links))
-	return string(m), string(l), err
+	return values
 }
 
 // columns returns a record's values in the order of record.Columns.
@@ -328,15 +295,13 @@ func (tx transaction) erase(ctx context.Context, namespace string, ids []uuid.UU
 	if err != nil || len(doomed) == 0 {
 		return 0, err
 	}
-	const statement = `DELETE FROM memory.memories WHERE namespace = $1 AND id = ANY($2::uuid[])`
-	if tx.SQLite != nil {
-		return tx.In(namespace).Exec(ctx, statement, namespace, doomed)
-	}
 	tx.changed(replica.Records, namespace, doomed...)
-	batch := &pgx.Batch{}
-	batch.Queue(`SELECT graph.forget($1, $2)`, namespace, doomed)
-	batch.Queue(statement, namespace, doomed)
-	return int64(len(doomed)), tx.Postgres.SendBatch(ctx, batch).Close()
+	var batch sqldb.Batch
+	if tx.SQLite == nil {
+		batch.Exec(`SELECT graph.forget($1, $2)`, namespace, doomed)
+	}
+	batch.Exec(`DELETE FROM memory.memories WHERE namespace = $1 AND id = ANY($2::uuid[])`, namespace, doomed)
+	return int64(len(doomed)), tx.In(namespace).Send(ctx, &batch)
 }
 
 // change runs a statement that returns the ids of the memories that it changes.
