@@ -36,7 +36,9 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	resp, err := call(ctx, leg.dependency, func(ctx context.Context) (resp *triskelev1.SearchResponse, err error) {
 		out.queued = time.Since(start)
 		if resp, out.hedged, err = leg.search(ctx, s.request(req), config.Hedge && s.pressure.Limit == 0); err == nil {
-			out.answer, err = readAnswer(resp, s.depth)
+			if out.answer.hits, err = readAnswer(resp, s.depth); err == nil {
+				out.answer.SearchResponse = resp
+			}
 		}
 		return resp, err
 	})
@@ -132,34 +134,22 @@ func noAnswer(within time.Duration) string {
 // seenIDs are the working memory of readHits.
 var seenIDs = sync.Pool{New: func() any { return map[string]bool{} }}
 
-// readAnswer checks a leg's answer and returns its contents. A leg is another process, perhaps of another version.
-func readAnswer(resp *triskelev1.SearchResponse, depth int) (legAnswer, error) {
+// readAnswer checks a leg's answer and returns its hits. A leg is another process, perhaps of another version.
+func readAnswer(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) {
 	switch resp.GetState() {
-	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED,
-		triskelev1.LegState_LEG_STATE_ABSTAINED:
+	case triskelev1.LegState_LEG_STATE_ABSTAINED:
+		return nil, nil
+	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED:
 	default:
-		return legAnswer{}, malformed("state %v cannot come with an answer", resp.GetState())
-	}
-	answer := legAnswer{
-		kind: resp.GetScoreKind(), coverage: resp.GetCoverage(), attainable: resp.GetAttainable(), memories: resp.GetMemories(), terms: int(resp.GetTerms()),
-		paths: readPaths(resp), spans: resp.GetSpans(),
-		vector: resp.GetVector(), vectorModel: resp.GetVectorModel(), behind: resp.GetBehind(), stale: resp.GetStale(),
-		age: resp.GetAge(), away: resp.GetAway(),
-	}
-	if resp.GetState() == triskelev1.LegState_LEG_STATE_ABSTAINED {
-		return answer, nil
+		return nil, malformed("state %v cannot come with an answer", resp.GetState())
 	}
 	if !(resp.GetCoverage() >= 0 && resp.GetCoverage() <= 1) {
-		return legAnswer{}, malformed("coverage %v", resp.GetCoverage())
+		return nil, malformed("coverage %v", resp.GetCoverage())
 	}
 	if !(resp.GetAttainable() >= 0) || !finite(resp.GetAttainable()) || resp.GetMemories() < 0 || resp.GetTerms() < 0 {
-		return legAnswer{}, malformed("attainable %v, memories %d, terms %d", resp.GetAttainable(), resp.GetMemories(), resp.GetTerms())
+		return nil, malformed("attainable %v, memories %d, terms %d", resp.GetAttainable(), resp.GetMemories(), resp.GetTerms())
 	}
-	var err error
-	if answer.hits, err = readHits(resp.GetHits(), depth); err != nil {
-		return legAnswer{}, err
-	}
-	return answer, nil
+	return readHits(resp.GetHits(), depth)
 }
 
 // readHits checks a leg's hits: at most depth of them, in the order of their ranks, no id twice, all numbers in range.
@@ -194,17 +184,3 @@ func readHits(found []*triskelev1.LegHit, depth int) ([]fusion.Hit, error) {
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-// readPaths returns the leg's path to each hit by id, nil if it gives none.
-func readPaths(resp *triskelev1.SearchResponse) map[string][]*triskelev1.PathStep {
-	var paths map[string][]*triskelev1.PathStep
-	for _, h := range resp.GetHits() {
-		if len(h.GetPath()) > 0 {
-			if paths == nil {
-				paths = make(map[string][]*triskelev1.PathStep, len(resp.GetHits()))
-			}
-			paths[h.GetId()] = h.GetPath()
-		}
-	}
-	return paths
-}

@@ -23,7 +23,7 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 	defer cancel()
 	missing := make([][]string, len(outcomes)) // computed before the first outcome changes
 	for i := range outcomes {
-		if o := &outcomes[i]; o.comparable() && !o.exhausted() && (o.answer.kind == triskelev1.ScoreKind_SCORE_KIND_COSINE || r.fusion.Method != calibrated) {
+		if o := &outcomes[i]; o.comparable() && !o.exhausted() && (o.answer.GetScoreKind() == triskelev1.ScoreKind_SCORE_KIND_COSINE || r.fusion.Method != calibrated) {
 			missing[i] = elsewhere(outcomes, i)
 		}
 	}
@@ -33,7 +33,7 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 		switch {
 		case !o.comparable():
 		case len(ids) == 0:
-			o.answer.complete = o.exhausted() || r.fusion.Method != calibrated || o.answer.kind == triskelev1.ScoreKind_SCORE_KIND_COSINE
+			o.answer.complete = o.exhausted() || r.fusion.Method != calibrated || o.answer.GetScoreKind() == triskelev1.ScoreKind_SCORE_KIND_COSINE
 		case left < budget.MinLeg:
 			o.answer.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
 		default:
@@ -45,7 +45,7 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 
 // comparable says whether more than the order of a leg's scores is meaningful.
 func (o *outcome) comparable() bool {
-	switch o.answer.kind {
+	switch o.answer.GetScoreKind() {
 	case triskelev1.ScoreKind_SCORE_KIND_BM25, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, triskelev1.ScoreKind_SCORE_KIND_COSINE:
 		return len(o.answer.hits) > 0 && o.weight > 0
 	}
@@ -54,7 +54,7 @@ func (o *outcome) comparable() bool {
 
 // exhausted says whether a leg returned every memory that has a score. A text that doesn't match has none.
 func (o *outcome) exhausted() bool {
-	return o.answer.kind != triskelev1.ScoreKind_SCORE_KIND_COSINE && len(o.answer.hits) < o.depth && o.minScore == nil &&
+	return o.answer.GetScoreKind() != triskelev1.ScoreKind_SCORE_KIND_COSINE && len(o.answer.hits) < o.depth && o.minScore == nil &&
 		o.state != triskelev1.LegState_LEG_STATE_TRUNCATED
 }
 
@@ -85,8 +85,8 @@ func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest,
 	completion := &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
 	o.answer.completion = completion
 	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer, TextOf: req.GetTextOf(), Filter: req.GetFilter(), Borrow: o.borrow}
-	if len(o.answer.vector) > 0 {
-		query.Vector = o.answer.vector
+	if vector := o.answer.GetVector(); len(vector) > 0 {
+		query.Vector = vector
 	}
 	var err error
 	o.answer.others, err = call(ctx, g.legs[o.leg].dependency, func(ctx context.Context) ([]fusion.Scored, error) {
@@ -94,7 +94,7 @@ func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest,
 		if err != nil {
 			return nil, err
 		}
-		return readScores(resp, o.answer.kind, ids)
+		return readScores(resp, o.answer.GetScoreKind(), ids)
 	})
 	switch {
 	case status.Code(err) == codes.Unimplemented:

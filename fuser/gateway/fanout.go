@@ -11,8 +11,6 @@ import (
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // search is one leg's part in one recall: one namespace, with the settings that hold there.
@@ -44,22 +42,10 @@ type ending struct {
 	refusal  error // the leg found the request itself invalid
 }
 
-// legAnswer is the contents of a leg's answer, after it was checked.
+// legAnswer is a leg's answer, after it was checked. The message is nil if there is none.
 type legAnswer struct {
-	kind        triskelev1.ScoreKind
-	hits        []fusion.Hit
-	paths       map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
-	coverage    float64                           // share of the query that the leg understood, 0 to 1
-	attainable  float64                           // see SearchResponse, as the next two
-	memories    int64
-	terms       int
-	vector      []float32 // the query's, if asked for
-	vectorModel string
-	behind      int64                // memories that the leg's index does not have yet
-	stale       bool                 // the leg's index lacks the write of search.atLeast
-	age         *durationpb.Duration // of what the leg searched in memory
-	away        bool                 // the leg's database does not answer
-	spans       []*triskelev1.Span
+	*triskelev1.SearchResponse
+	hits []fusion.Hit // as the message's
 	// The following come from complete:
 	others     []fusion.Scored // scores of other legs' hits
 	complete   bool            // every other leg's hit has its score, if there is one
@@ -229,7 +215,7 @@ const maxSeeds = 100
 func seed(r *recall, outcomes []outcome, second []int) {
 	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string]legAnswer{}
 	for _, o := range outcomes {
-		if len(o.answer.vector) > 0 {
+		if len(o.answer.GetVector()) > 0 {
 			vectors[o.namespace] = o.answer
 		}
 	}
@@ -250,7 +236,7 @@ func seed(r *recall, outcomes []outcome, second []int) {
 		o := &outcomes[i]
 		o.seeds = seeds[o.namespace]
 		if len(o.vector) == 0 {
-			o.vector, o.vectorModel = vectors[o.namespace].vector, vectors[o.namespace].vectorModel
+			o.vector, o.vectorModel = vectors[o.namespace].GetVector(), vectors[o.namespace].GetVectorModel()
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 		Budget:     durationpb.New(r.plan.Total),
 	}
 	for _, o := range outcomes {
-		resp.Spans = append(resp.Spans, o.answer.spans...)
+		resp.Spans = append(resp.Spans, o.answer.GetSpans()...)
 	}
 	began := time.Now()
 	winners, contents, lost := g.winners(ctx, r, result)
@@ -254,9 +254,9 @@ func lists(outcomes []outcome) []fusion.List {
 	out := make([]fusion.List, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = fusion.List{
-			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Trust: o.trust * o.answer.coverage,
-			Kind: o.answer.kind, Hits: o.answer.hits, Others: o.answer.others, Complete: o.answer.complete, Answered: o.answered(),
-			Coverage: o.answer.coverage, Attainable: o.answer.attainable, Memories: o.answer.memories, Terms: o.answer.terms,
+			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Trust: o.trust * o.answer.GetCoverage(),
+			Kind: o.answer.GetScoreKind(), Hits: o.answer.hits, Others: o.answer.others, Complete: o.answer.complete, Answered: o.answered(),
+			Coverage: o.answer.GetCoverage(), Attainable: o.answer.GetAttainable(), Memories: o.answer.GetMemories(), Terms: int(o.answer.GetTerms()),
 		}
 	}
 	return out

@@ -45,8 +45,8 @@ func reports(outcomes []outcome, method triskelev1.FusionMethod, scales []fusion
 		}
 		out[i] = &triskelev1.LegReport{
 			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(a.hits)),
-			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: weight, Coverage: a.coverage, ScoreKind: a.kind,
-			Behind: a.behind, Stale: a.stale, Age: a.age, Away: a.away, Completion: a.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
+			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: weight, Coverage: a.GetCoverage(), ScoreKind: a.GetScoreKind(),
+			Behind: a.GetBehind(), Stale: a.GetStale(), Age: a.GetAge(), Away: a.GetAway(), Completion: a.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
 		if len(a.hits) > 0 && len(scales) > 0 {
 			out[i].Normalization = &triskelev1.Normalization{Low: scales[i].Low, High: scales[i].High, ByRank: scales[i].ByRank}
@@ -91,8 +91,8 @@ func contributions(f fusion.Fused, outcomes []outcome) []*triskelev1.Contributio
 			Leg: c.Leg, Rank: int32(c.Rank), RawScore: c.Raw, ScoreKind: c.Kind, NormalizedScore: c.Normalized, Weight: c.Weight, Value: c.Value,
 		}
 		for _, o := range outcomes {
-			if o.name == c.Leg && o.namespace == f.Namespace {
-				out[i].Path = o.answer.paths[f.ID]
+			if o.name == c.Leg && o.namespace == f.Namespace && c.Rank > 0 {
+				out[i].Path = o.answer.GetHits()[c.Rank-1].GetPath()
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func degradation(outcomes []outcome, more []string) string {
 		parts = append(parts, old)
 	}
 	for _, o := range outcomes {
-		if o.answer.stale {
+		if o.answer.GetStale() {
 			parts = append(parts, staleness(o))
 		}
 		if !o.lost() {
@@ -142,11 +142,11 @@ func remembered(outcomes []outcome) string {
 	var oldest time.Duration
 	searches := 0
 	for _, o := range outcomes {
-		if !o.answer.away {
+		if !o.answer.GetAway() {
 			continue
 		}
 		searches++
-		oldest = max(oldest, o.answer.age.AsDuration().Round(100*time.Millisecond))
+		oldest = max(oldest, o.answer.GetAge().AsDuration().Round(100*time.Millisecond))
 		if !slices.Contains(legs, o.name) {
 			legs = append(legs, o.name)
 		}
@@ -166,8 +166,8 @@ func remembered(outcomes []outcome) string {
 // staleness says that a leg's index lacked the write that the request asked for.
 func staleness(o outcome) string {
 	sentence := fmt.Sprintf("the %s leg does not know of the latest writes to %s yet", o.name, o.namespace)
-	if o.answer.behind > 0 {
-		sentence += fmt.Sprintf(" (%d behind)", o.answer.behind)
+	if behind := o.answer.GetBehind(); behind > 0 {
+		sentence += fmt.Sprintf(" (%d behind)", behind)
 	}
 	return sentence
 }

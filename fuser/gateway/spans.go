@@ -80,14 +80,14 @@ func endLeg(span trace.Span, o outcome) {
 		attribute.String("triskele.state", stateName(o.state)),
 		attribute.String("triskele.reason", o.reason),
 		attribute.Int("triskele.hits", len(o.answer.hits)),
-		attribute.Int64("triskele.behind", o.answer.behind),
+		attribute.Int64("triskele.behind", o.answer.GetBehind()),
 		attribute.Int64("triskele.spent_us", o.spent.Microseconds()),
 		attribute.Int64("triskele.queued_us", o.queued.Microseconds()),
 		attribute.Bool("triskele.hedged", o.hedged),
 		attribute.Bool("triskele.unneeded", o.unneeded),
 	)
 	if o.atLeast != "" {
-		span.SetAttributes(attribute.Bool("triskele.stale", o.answer.stale))
+		span.SetAttributes(attribute.Bool("triskele.stale", o.answer.GetStale()))
 	}
 	if o.lost() {
 		span.SetStatus(otelcodes.Error, o.reason)
