@@ -206,14 +206,8 @@ func (n *FusionName) UnmarshalText(text []byte) error {
 }
 
 // Method returns the method in the contract, or unspecified for another name.
-func (n FusionName) Method() triskelev1.FusionMethod { return methods[n] }
-
-// methods are the values of FusionConfig.Method.
-var methods = map[FusionName]triskelev1.FusionMethod{
-	"rrf":        triskelev1.FusionMethod_FUSION_METHOD_RRF,
-	"convex":     triskelev1.FusionMethod_FUSION_METHOD_CONVEX,
-	"dbsf":       triskelev1.FusionMethod_FUSION_METHOD_DBSF,
-	"calibrated": calibrated,
+func (n FusionName) Method() triskelev1.FusionMethod {
+	return triskelev1.FusionMethod(triskelev1.FusionMethod_value["FUSION_METHOD_"+strings.ToUpper(string(n))])
 }
 
 // DefaultConfig has no legs. Its fusion is the one that docs/evidence found best.
