@@ -7,8 +7,7 @@
 //  2. Breaker is a circuit breaker. It refuses calls to a dependency that keeps failing, until one probe succeeds.
 //  3. Hedge sends a second request when the first is unusually slow. Latency gives the delay: the 95th percentile of
 //     recent calls.
-//  4. Contain turns a panic of the call into an error.
-//  5. The caller reports a Result to the Breaker, and whether the answer was slow to the Load.
+//  4. The caller reports a Result to the Breaker, and whether the answer was slow to the Load.
 package resilience
 
 import (
@@ -33,19 +32,14 @@ type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
-var (
-	errFailure = errors.New("failure")
-	errIgnored = errors.New("ignored")
-)
-
 // Result is how a call ended, as the circuit breaker counts it.
-type Result int
+type Result = error
 
 // A call that was cancelled, or had too little time, is Ignored: it says nothing about the dependency's health.
-const (
-	Success Result = iota
-	Failure
-	Ignored
+var (
+	Success Result
+	Failure Result = errors.New("failure")
+	Ignored Result = errors.New("ignored")
 )
 
 // NewBreaker returns a closed circuit breaker. changed, if not nil, is called when it opens and when it closes again. It
@@ -56,7 +50,7 @@ func NewBreaker(changed func(open bool)) *Breaker {
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.ConsecutiveFailures >= failures || c.Requests >= enough && 2*c.TotalFailures >= c.Requests
 		},
-		IsExcluded: func(err error) bool { return errors.Is(err, errIgnored) },
+		IsExcluded: func(err error) bool { return errors.Is(err, Ignored) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if changed != nil && (from == gobreaker.StateClosed || to == gobreaker.StateClosed) { // half-open is still open
 				changed(to != gobreaker.StateClosed)
@@ -67,9 +61,6 @@ func NewBreaker(changed func(open bool)) *Breaker {
 
 // Allow says whether a call may be made. If so, done must be called once with its result.
 func (b *Breaker) Allow() (done func(Result), ok bool) {
-	tell, err := b.breaker.Allow()
-	if err != nil {
-		return nil, false
-	}
-	return func(r Result) { tell([]error{Success: nil, Failure: errFailure, Ignored: errIgnored}[r]) }, true
+	done, err := b.breaker.Allow()
+	return done, err == nil
 }

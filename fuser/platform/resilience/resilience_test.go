@@ -55,7 +55,7 @@ func TestBreaker(t *testing.T) {
 		}
 		// Half of the calls failing is enough too, if they are not few.
 		for i := range 24 {
-			call(resilience.Result((i + 1) % 2))
+			call([]resilience.Result{resilience.Success, resilience.Failure}[(i+1)%2])
 		}
 		if call(resilience.Success) {
 			t.Error("half of the calls failed")
