@@ -46,11 +46,7 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	if len(legs) != len(config.Legs) {
 		return nil, errors.New("gateway: each leg needs a client")
 	}
-	g := &Gateway{config: config, workers: workers.NewPool(), tel: tel, log: log}
-	var err error
-	if g.metrics, err = newMetrics(tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
-		return nil, err
-	}
+	g := &Gateway{config: config, workers: workers.NewPool(), tel: tel, log: log, metrics: newMetrics(tel.MeterProvider.Meter(telemetry.ScopeName))}
 	for i, leg := range config.Legs {
 		g.legs = append(g.legs, legClient{g.newDependency(leg.Name, leg.Limit), legs[i]})
 	}

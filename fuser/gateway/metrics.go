@@ -2,11 +2,11 @@ package gateway
 
 import (
 	"context"
-	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -17,35 +17,26 @@ type metrics struct {
 	open                                                    metric.Int64UpDownCounter // circuit breakers
 }
 
-func newMetrics(meter metric.Meter) (metrics, error) {
-	var errs []error
-	histogram := func(name, unit, description string, bounds ...float64) metric.Float64Histogram {
-		h, err := meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
-		errs = append(errs, err)
-		return h
-	}
+func newMetrics(meter metric.Meter) metrics {
 	seconds := func(name, description string) metric.Float64Histogram {
-		return histogram(name, "s", description, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5)
+		return telemetry.Must(meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+			metric.WithExplicitBucketBoundaries(.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5)))
 	}
 	counter := func(name, description string) metric.Int64Counter {
-		c, err := meter.Int64Counter(name, metric.WithDescription(description))
-		errs = append(errs, err)
-		return c
+		return telemetry.Must(meter.Int64Counter(name, metric.WithDescription(description)))
 	}
-	m := metrics{
+	return metrics{
 		recallTime: seconds("triskele.recall.duration", "Duration of a recall, by outcome: ok, degraded, failed."),
 		legTime:    seconds("triskele.leg.duration", "Duration of a leg's search as the gateway saw it, by leg and state."),
-		legShare: histogram("triskele.leg.budget_used", "1", "Share of its budget that a leg took, by leg; about 1 for one that timed out.",
-			.1, .2, .3, .4, .5, .6, .7, .8, .9, .95, 1, 1.05, 1.25),
+		legShare: telemetry.Must(meter.Float64Histogram("triskele.leg.budget_used", metric.WithUnit("1"),
+			metric.WithDescription("Share of its budget that a leg took, by leg; about 1 for one that timed out."),
+			metric.WithExplicitBucketBoundaries(.1, .2, .3, .4, .5, .6, .7, .8, .9, .95, 1, 1.05, 1.25))),
 		contentsTime: seconds("triskele.contents.duration", "Duration of fetching the contents of hits, by state."),
 		rerankTime:   seconds("triskele.rerank.duration", "Duration of reranking, by state."),
 		recalls:      counter("triskele.recalls", "Recalls by outcome: ok, degraded, failed."),
 		missed:       counter("triskele.deadline.misses", "Searches that did not end within their budget, or were not started for lack of time, by leg."),
+		open:         telemetry.Must(meter.Int64UpDownCounter("triskele.breaker.open", metric.WithDescription("Legs whose circuit breaker is open, by leg."))),
 	}
-	var err error
-	m.open, err = meter.Int64UpDownCounter("triskele.breaker.open", metric.WithDescription("Legs whose circuit breaker is open, by leg."))
-	errs = append(errs, err)
-	return m, errors.Join(append(errs, err)...)
 }
 
 // begin adds 0 to the counters, so that they exist from the start and the first event shows as a rise.

@@ -128,9 +128,7 @@ func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Log
 		if g.tokens, err = watch(a.Tokens, reload, log); err != nil {
 			return nil, fmt.Errorf("--tokens: %w", err)
 		}
-		if err := g.tokens.observe(tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
-			return nil, err
-		}
+		g.tokens.observe(tel.MeterProvider.Meter(telemetry.ScopeName))
 	}
 	if a.OIDC.Issuer != "" {
 		if g.issuer, err = newIssuer(a.OIDC); err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
 // complain is the least time between two log lines about unreadable tokens.
@@ -105,14 +107,13 @@ func (w *watched) stale() time.Duration {
 }
 
 // observe registers a metric of stale.
-func (w *watched) observe(meter metric.Meter) error {
-	_, err := meter.Float64ObservableGauge("triskele.tokens.stale", metric.WithUnit("s"),
+func (w *watched) observe(meter metric.Meter) {
+	telemetry.Must(meter.Float64ObservableGauge("triskele.tokens.stale", metric.WithUnit("s"),
 		metric.WithDescription("Time since the token file could last be read; 0 if it can be read. Tokens revoked since then are still accepted."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			o.Observe(w.stale().Seconds())
 			return nil
-		}))
-	return err
+		})))
 }
 
 // concern is the problem, or "" for none.

@@ -60,14 +60,20 @@ func (p *Process) readers() (out []sdkmetric.Reader) {
 	return out
 }
 
+// Must returns an instrument of a meter. An error would be a mistake in this program, such as an invalid name.
+func Must[T any](instrument T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return instrument
+}
+
 // countPanics reports the panics of the whole process. One service has to do it.
 func countPanics(provider metric.MeterProvider) {
-	if _, err := provider.Meter(ScopeName).Int64ObservableCounter("triskele.panics",
+	Must(provider.Meter(ScopeName).Int64ObservableCounter("triskele.panics",
 		metric.WithDescription("Panics caught, in calls and in background work; the log has their stacks."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(panics.Count())
 			return nil
-		})); err != nil {
-		otel.Handle(err)
-	}
+		})))
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -81,7 +82,7 @@ type flight struct {
 
 // measured is implemented by embedders that count their requests.
 type measured interface {
-	Measure(meter metric.Meter) error
+	Measure(meter metric.Meter)
 }
 
 // New wraps an embedder. fallback may be nil. Otherwise its model must be the same, because its vectors are compared with
@@ -94,24 +95,25 @@ func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*E
 				"because vectors of different models cannot be compared", b.Name, b.Dimensions, b.QueryPrefix, a.Name, a.Dimensions, a.QueryPrefix)
 		}
 	}
-	e := &Embedder{Embedder: first, fallback: fallback, cache: newCache(cacheBytes), flights: map[string]*flight{}}
-	var errs [5]error
-	for i, embedder := range []embed.Embedder{first, fallback} {
+	for _, embedder := range []embed.Embedder{first, fallback} {
 		if m, ok := embedder.(measured); ok {
-			errs[3+i] = m.Measure(meter)
+			m.Measure(meter)
 		}
 	}
-	e.queries, errs[0] = meter.Int64Counter("triskele.embed.queries", metric.WithDescription("Queries embedded, by where the vector came from."))
-	e.duration, errs[1] = meter.Float64Histogram("triskele.embed.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time to embed a query that was not in the cache."),
-		metric.WithExplicitBucketBoundaries(1e-5, 1e-4, 1e-3, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5))
-	_, errs[2] = meter.Int64ObservableGauge("triskele.embed.cache_bytes", metric.WithUnit("By"),
+	e := &Embedder{
+		Embedder: first, fallback: fallback, cache: newCache(cacheBytes), flights: map[string]*flight{},
+		queries: telemetry.Must(meter.Int64Counter("triskele.embed.queries", metric.WithDescription("Queries embedded, by where the vector came from."))),
+		duration: telemetry.Must(meter.Float64Histogram("triskele.embed.duration", metric.WithUnit("s"),
+			metric.WithDescription("Time to embed a query that was not in the cache."),
+			metric.WithExplicitBucketBoundaries(1e-5, 1e-4, 1e-3, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5))),
+	}
+	telemetry.Must(meter.Int64ObservableGauge("triskele.embed.cache_bytes", metric.WithUnit("By"),
 		metric.WithDescription("Memory that remembered query vectors take."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(e.cache.WeightedSize()))
 			return nil
-		}))
-	return e, errors.Join(errs[:]...)
+		})))
+	return e, nil
 }
 
 // entryOverhead is the approximate size of a cache entry without its text and vector.

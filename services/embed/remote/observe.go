@@ -23,13 +23,11 @@ type counters struct{ requests, tokens metric.Int64Counter }
 var uncounted = counters{noop.Int64Counter{}, noop.Int64Counter{}}
 
 // Measure counts requests and their tokens by meter. It must be called before the embedder is used.
-func (e *Embedder) Measure(meter metric.Meter) error {
-	var errs [2]error
-	e.counters.requests, errs[0] = meter.Int64Counter("triskele.embed.requests",
-		metric.WithDescription("Requests to an embedding server with all their attempts, by provider, model and outcome: ok, or the kind of error."))
-	e.counters.tokens, errs[1] = meter.Int64Counter("triskele.embed.tokens",
-		metric.WithDescription("Tokens that an embedding server reports, by provider and model."))
-	return errors.Join(errs[:]...)
+func (e *Embedder) Measure(meter metric.Meter) {
+	e.counters.requests = telemetry.Must(meter.Int64Counter("triskele.embed.requests",
+		metric.WithDescription("Requests to an embedding server with all their attempts, by provider, model and outcome: ok, or the kind of error.")))
+	e.counters.tokens = telemetry.Must(meter.Int64Counter("triskele.embed.tokens",
+		metric.WithDescription("Tokens that an embedding server reports, by provider and model.")))
 }
 
 // observe starts the span of a request, by OpenTelemetry's conventions for generative AI. end records the outcome in the span

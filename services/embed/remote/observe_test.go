@@ -45,9 +45,7 @@ func TestObserved(t *testing.T) {
 				t.Fatal(err)
 			}
 			tel, id := process.Service("test"), trace.TraceID{1}
-			if err := e.Measure(tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
-				t.Fatal(err)
-			}
+			e.Measure(tel.MeterProvider.Meter(telemetry.ScopeName))
 			take := tel.Recorder.Watch(id)
 			ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
 			ctx, search := tel.Tracer.Start(ctx, "search")

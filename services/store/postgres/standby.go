@@ -40,13 +40,13 @@ func OpenStandby(ctx context.Context, url string, primary *pgxpool.Pool, tel *te
 		return nil, err
 	}
 	s := &Standby{primary: primary, pool: pool}
-	_, err = tel.MeterProvider.Meter(telemetry.ScopeName).Float64ObservableGauge("triskele.standby.lag", metric.WithUnit("s"),
+	telemetry.Must(tel.MeterProvider.Meter(telemetry.ScopeName).Float64ObservableGauge("triskele.standby.lag", metric.WithUnit("s"),
 		metric.WithDescription("Replay delay of the standby on which a service searches, as the service last measured it."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			o.Observe(time.Duration(s.lag.Load()).Seconds())
 			return nil
-		}))
-	return s, err
+		})))
+	return s, nil
 }
 
 // Or returns the pool of the standby, or primary if there is none.

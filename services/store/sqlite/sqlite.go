@@ -46,7 +46,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := func(name string, connections int, options url.Values) (*sql.DB, error) {
+	open := func(name string, connections int, options url.Values) *sql.DB {
 		// Pragmas apply to one connection, so they go into the DSN. FULL flushes each transaction before it is
 		// acknowledged: NORMAL loses the last ones in a power failure.
 		// No connection maps the file: each would count its pages as memory of the process.
@@ -65,28 +65,20 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 			otelsql.WithSpanNameFormatter(spanName),
 		)
 		// Metrics: the pool's size and the waits for a connection.
-		if _, err := otelsql.RegisterDBStatsMetrics(db, otelsql.WithMeterProvider(tel.MeterProvider),
-			otelsql.WithAttributes(attribute.String("db.client.connection.pool.name", name))); err != nil {
-			return nil, errors.Join(err, db.Close())
-		}
+		telemetry.Must(otelsql.RegisterDBStatsMetrics(db, otelsql.WithMeterProvider(tel.MeterProvider),
+			otelsql.WithAttributes(attribute.String("db.client.connection.pool.name", name))))
 		db.SetMaxOpenConns(connections)
 		db.SetMaxIdleConns(connections)
 		if name == "read" { // each connection caches pages
 			db.SetConnMaxIdleTime(idleTime)
 		}
-		return db, nil
+		return db
 	}
-	write, err := open("write", 1, url.Values{"_txlock": {"immediate"}, "_pragma": {"cache_size(-32768)"}})
-	if err != nil {
-		return nil, err
-	}
+	write := open("write", 1, url.Values{"_txlock": {"immediate"}, "_pragma": {"cache_size(-32768)"}})
 	if err := write.Ping(); err != nil { // creates the file and sets WAL before the first read
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, Wrap(err)), write.Close())
 	}
-	read, err := open("read", readers, url.Values{"_pragma": {"cache_size(-8192)", "query_only(1)"}})
-	if err != nil {
-		return nil, errors.Join(err, write.Close())
-	}
+	read := open("read", readers, url.Values{"_pragma": {"cache_size(-8192)", "query_only(1)"}})
 	return &DB{Read: read, Write: write, path: absolute}, nil
 }
 
