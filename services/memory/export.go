@@ -14,7 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 const (
@@ -83,10 +85,7 @@ func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreami
 		if len(page.Records) == 0 {
 			return nil
 		}
-		memories, err := toProto(page.Records)
-		if err != nil {
-			return err
-		}
+		memories := slice.Map(page.Records, record.ToProto)
 		for len(memories) > 0 {
 			n := fit(memories)
 			if err := rpc.SendInTime(stream.Send, &triskelev1.ExportResponse{Memories: memories[:n]}, s.limits.send); err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -42,14 +41,6 @@ type IndexLag struct {
 	Index         string
 	Pending, Dead int64
 	Lag           time.Duration // age of the oldest pending task
-}
-
-// pastPrefix returns a bound after every name with the prefix and before all later names. Names are ASCII below DEL.
-func pastPrefix(prefix string) string { return prefix + "\x7f" }
-
-// revisionToken includes the creation time: a namespace may be deleted and created again.
-func revisionToken(created time.Time, changes string) string {
-	return strconv.FormatInt(created.UnixMicro(), 36) + "-" + changes
 }
 
 // GetNamespace implements triskelev1.MemoryServiceServer.
@@ -138,9 +129,7 @@ func (s *Server) RenameNamespace(ctx context.Context, req *triskelev1.RenameName
 
 // DeleteNamespace implements triskelev1.MemoryServiceServer.
 func (s *Server) DeleteNamespace(ctx context.Context, req *triskelev1.DeleteNamespaceRequest) (_ *triskelev1.DeleteNamespaceResponse, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.whole)
-	defer cancel()
-	ctx, end := begin(ctx, deleteStore, 0)
+	ctx, end := begin(ctx, s.limits.whole, deleteStore, 0)
 	defer func() { end(err) }()
 	forgotten, err := s.store.DeleteNamespace(ctx, req.GetNamespace())
 	if err != nil {

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -23,16 +24,16 @@ func (s *Store) Namespace(ctx context.Context, name string) (Namespace, error) {
 	case !found:
 		return Namespace{}, ErrNotFound
 	}
-	n.Revision = revisionToken(n.CreatedAt, strconv.FormatInt(changes, 10))
+	n.Revision = fmt.Sprintf("%s-%d", strconv.FormatInt(n.CreatedAt.UnixMicro(), 36), changes) // it may be deleted and created again
 	return n, nil
 }
 
-// ListNamespaces returns up to n namespaces with a prefix, after the given name, in byte order.
+// ListNamespaces returns up to n namespaces with a prefix, after the given name, in byte order. Names are ASCII below DEL.
 func (s *Store) ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error) {
 	return sqldb.Query(ctx, s.in(postgres.AllNamespaces), `
 		SELECT name, created_at FROM memory.namespaces
 		WHERE name COLLATE "C" >= $1 AND name COLLATE "C" < $2 AND name COLLATE "C" > $3
-		ORDER BY name COLLATE "C" LIMIT $4`, []any{prefix, pastPrefix(prefix), after, n}, func(scan sqldb.Scan) (n Namespace, err error) {
+		ORDER BY name COLLATE "C" LIMIT $4`, []any{prefix, prefix + "\x7f", after, n}, func(scan sqldb.Scan) (n Namespace, err error) {
 		err = scan(&n.Name, &n.CreatedAt)
 		return n, err
 	})

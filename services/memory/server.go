@@ -72,9 +72,7 @@ func NewServer(store *Store) *Server {
 
 // Remember implements triskelev1.MemoryServiceServer.
 func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) (_ *triskelev1.RememberResponse, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
-	defer cancel()
-	ctx, end := begin(ctx, createMemory, 1)
+	ctx, end := begin(ctx, s.limits.call, createMemory, 1)
 	defer func() { end(err) }()
 	r, err := newRecord("memory", req.GetMemory())
 	if err != nil {
@@ -84,11 +82,7 @@ func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) 
 	if err != nil {
 		return nil, publicError("memory", err)
 	}
-	m, err := record.ToProto(inserted[0].Record)
-	if err != nil {
-		return nil, err
-	}
-	return &triskelev1.RememberResponse{Memory: m, Stored: inserted[0].New, RevisionToken: token(inserted[0].Record)}, nil
+	return &triskelev1.RememberResponse{Memory: record.ToProto(inserted[0].Record), Stored: inserted[0].New, RevisionToken: token(inserted[0].Record)}, nil
 }
 
 // token returns the revision token with which a recall sees these records; all are of one namespace.
@@ -120,7 +114,7 @@ func newRecord(field string, m *triskelev1.Memory) (record.Record, error) {
 	if r.IdempotencyKey == "" && !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(record.Now()) { // a call with a key may be repeated later
 		return record.Record{}, rpc.Invalid(field+".expires_at", "must be in the future")
 	}
-	return complete(r)
+	return complete(r), nil
 }
 
 // blank reports whether a text has nothing to recall. Imports may have such memories, as backups of older versions do.
@@ -135,13 +129,9 @@ func fromProto(field string, m *triskelev1.Memory) (record.Record, error) {
 }
 
 // complete sets the server's defaults for unset fields.
-func complete(r record.Record) (record.Record, error) {
+func complete(r record.Record) record.Record {
 	if r.ID == uuid.Nil {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return record.Record{}, fmt.Errorf("make an id: %w", err)
-		}
-		r.ID = id
+		r.ID = uuid.Must(uuid.NewV7())
 	}
 	if r.CreatedAt.IsZero() {
 		r.CreatedAt = record.Now()
@@ -150,7 +140,7 @@ func complete(r record.Record) (record.Record, error) {
 		r.UpdatedAt = r.CreatedAt
 	}
 	r.Revision = max(r.Revision, 1)
-	return r, nil
+	return r
 }
 
 // publicError translates a store's error for clients.
@@ -210,9 +200,7 @@ var updatable = map[string]func(to *record.Record, from record.Record){
 
 // Update implements triskelev1.MemoryServiceServer.
 func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *triskelev1.UpdateResponse, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
-	defer cancel()
-	ctx, end := begin(ctx, updateMemory, 1)
+	ctx, end := begin(ctx, s.limits.call, updateMemory, 1)
 	defer func() { end(err) }()
 	paths := req.GetUpdateMask().GetPaths()
 	if len(paths) == 0 {
@@ -238,32 +226,17 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 		for _, path := range paths {
 			updatable[path](r, changed)
 		}
-		return validateRecord(*r)
+		return rpc.FromViolations("memory", protovalidate.Validate(record.ToProto(*r)))
 	})
 	if err != nil {
 		return nil, publicError("memory", err)
 	}
-	m, err := record.ToProto(after)
-	if err != nil {
-		return nil, err
-	}
-	return &triskelev1.UpdateResponse{Memory: m, RevisionToken: token(after)}, nil
-}
-
-// validateRecord checks the declared bounds of an edited record.
-func validateRecord(r record.Record) error {
-	m, err := record.ToProto(r)
-	if err != nil {
-		return err
-	}
-	return rpc.FromViolations("memory", protovalidate.Validate(m))
+	return &triskelev1.UpdateResponse{Memory: record.ToProto(after), RevisionToken: token(after)}, nil
 }
 
 // Supersede implements triskelev1.MemoryServiceServer.
 func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest) (_ *triskelev1.SupersedeResponse, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
-	defer cancel()
-	ctx, end := begin(ctx, updateMemory, 1)
+	ctx, end := begin(ctx, s.limits.call, updateMemory, 1)
 	defer func() { end(err) }()
 	id, err := parseID("id", req.GetId())
 	if err != nil {
@@ -277,22 +250,12 @@ func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest
 	if err != nil {
 		return nil, publicError("replacement", err)
 	}
-	m, err := record.ToProto(stored)
-	if err != nil {
-		return nil, err
-	}
-	superseded, err := record.ToProto(old)
-	if err != nil {
-		return nil, err
-	}
-	return &triskelev1.SupersedeResponse{Memory: m, Superseded: superseded, RevisionToken: token(stored, old)}, nil
+	return &triskelev1.SupersedeResponse{Memory: record.ToProto(stored), Superseded: record.ToProto(old), RevisionToken: token(stored, old)}, nil
 }
 
 // Forget implements triskelev1.MemoryServiceServer.
 func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (_ *triskelev1.ForgetResponse, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
-	defer cancel()
-	ctx, end := begin(ctx, deleteMemory, len(req.GetIds()))
+	ctx, end := begin(ctx, s.limits.call, deleteMemory, len(req.GetIds()))
 	defer func() { end(err) }()
 	ids, err := parseIDs(req.GetIds())
 	if err != nil {
@@ -321,18 +284,6 @@ func parseIDs(texts []string) (ids []uuid.UUID, err error) {
 		}
 	}
 	return ids, nil
-}
-
-func toProto(records []record.Record) ([]*triskelev1.Memory, error) {
-	out := make([]*triskelev1.Memory, len(records))
-	for i, r := range records {
-		m, err := record.ToProto(r)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = m
-	}
-	return out, nil
 }
 
 // Get implements triskelev1.MemoryServiceServer.
@@ -386,10 +337,7 @@ func (s *Server) surroundings(ctx context.Context, req *triskelev1.GetRequest, o
 			to   *[]*triskelev1.Memory
 		}{{f.Before, &out[i].Before}, {f.After, &out[i].After}} {
 			for _, r := range side.from {
-				m, err := record.ToProto(r)
-				if err != nil {
-					return nil, err
-				}
+				m := record.ToProto(r)
 				if bytes += proto.Size(m); bytes > getBytes {
 					return nil, rpc.Invalid("surroundings", fmt.Sprintf("must be memories of at most %d MiB together; ask for fewer at a time", getBytes>>20))
 				}
@@ -409,10 +357,7 @@ func (s *Server) get(ctx context.Context, namespace string, ids []uuid.UUID) (re
 			return nil, nil, publicError("ids", err)
 		}
 		for _, r := range found {
-			m, err := record.ToProto(r)
-			if err != nil {
-				return nil, nil, err
-			}
+			m := record.ToProto(r)
 			if bytes += proto.Size(m); bytes > getBytes {
 				return nil, nil, rpc.Invalid("ids", fmt.Sprintf("must name memories of at most %d MiB together; ask for fewer at a time", getBytes>>20))
 			}
@@ -441,9 +386,8 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 	resp.Memories, resp.NextPageToken, err = page(req.PageSize, req.GetPageToken(), func(after Cursor, n int) ([]record.Record, error) {
 		records, err := s.store.List(ctx, req.GetNamespace(), filter, after, n)
 		return records, publicError("", err)
-	}, func(r record.Record) (*triskelev1.Memory, Cursor, error) {
-		m, err := record.ToProto(r)
-		return m, Cursor{r.CreatedAt, r.ID}, err
+	}, func(r record.Record) (*triskelev1.Memory, Cursor) {
+		return record.ToProto(r), Cursor{r.CreatedAt, r.ID}
 	})
 	return resp, err
 }
@@ -451,7 +395,7 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 // page reads at most pageSize items, defaultPageSize for nil, and pageBytes, but at least one item. token is the next of the page
 // before, and empty for the first and after the last. read returns up to n items after a cursor, and show what the caller sees of
 // one, with the cursor behind it.
-func page[T any, M proto.Message](pageSize *int32, token string, read func(after Cursor, n int) ([]T, error), show func(T) (M, Cursor, error)) (items []M, next string, err error) {
+func page[T any, M proto.Message](pageSize *int32, token string, read func(after Cursor, n int) ([]T, error), show func(T) (M, Cursor)) (items []M, next string, err error) {
 	after, err := decodeCursor(token)
 	if err != nil {
 		return nil, "", rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
@@ -468,10 +412,7 @@ func page[T any, M proto.Message](pageSize *int32, token string, read func(after
 			return nil, "", err
 		}
 		for _, one := range found {
-			item, behind, err := show(one)
-			if err != nil {
-				return nil, "", err
-			}
+			item, behind := show(one)
 			bytes += proto.Size(item)
 			if len(items) == size || len(items) > 0 && bytes > pageBytes {
 				return items, encodeCursor(after), nil
@@ -575,9 +516,7 @@ func (s *Server) prepareBatch(ctx context.Context, memories []*triskelev1.Memory
 			}
 			last = r.CreatedAt
 		}
-		if records[i], err = complete(r); err != nil {
-			return nil, err
-		}
+		records[i] = complete(r)
 	}
 	if err := cmp.Or(checkThreads(records), checkSuccession(records)); err != nil {
 		return nil, err
@@ -590,9 +529,7 @@ func (s *Server) prepareBatch(ctx context.Context, memories []*triskelev1.Memory
 
 // storeBatch stores or plans one message's memories.
 func (s *Server) storeBatch(ctx context.Context, store func(context.Context) ([]Inserted, error), memories int) (_ []Inserted, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.batch)
-	defer cancel()
-	ctx, end := begin(ctx, createMemory, memories)
+	ctx, end := begin(ctx, s.limits.batch, createMemory, memories)
 	defer func() { end(err) }()
 	inserted, err := store(ctx)
 	var conflict *ConflictError

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -19,8 +20,9 @@ const (
 	deleteStore  = "delete_memory_store"
 )
 
-// begin starts a span of an operation on a number of records, if the call's span is recorded. end takes the outcome.
-func begin(ctx context.Context, operation string, records int) (_ context.Context, end func(error)) {
+// begin bounds the time of an operation on a number of records, and starts a span if the call's span is recorded. end takes the outcome.
+func begin(ctx context.Context, limit time.Duration, operation string, records int) (_ context.Context, end func(error)) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(telemetry.ScopeName)
 	ctx, span := tracer.Start(ctx, operation, trace.WithAttributes(
 		attribute.String("gen_ai.operation.name", operation),
@@ -28,6 +30,7 @@ func begin(ctx context.Context, operation string, records int) (_ context.Contex
 		attribute.Int("gen_ai.memory.record.count", records),
 	))
 	return ctx, func(err error) {
+		cancel()
 		if err != nil {
 			span.SetStatus(codes.Error, status.Code(err).String()) // the message may quote a record
 		}

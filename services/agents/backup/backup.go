@@ -141,11 +141,7 @@ func (w *writer) namespace(ctx context.Context, store Store, settings Settings, 
 	contents.Namespaces++
 	return store.Scan(ctx, name, batch, func(records []record.Record) error {
 		for _, r := range records {
-			m, err := record.ToProto(r)
-			if err != nil {
-				return err
-			}
-			text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+			text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(record.ToProto(r))
 			if err != nil {
 				return err
 			}

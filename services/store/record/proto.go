@@ -188,8 +188,8 @@ func finite(v *structpb.Value, levels int) bool {
 	return true
 }
 
-// ToProto converts a stored memory into a message.
-func ToProto(r Record) (*triskelev1.Memory, error) {
+// ToProto converts a stored memory into a message. It panics if the metadata are no JSON, which neither a store nor FromProto returns.
+func ToProto(r Record) *triskelev1.Memory {
 	m := &triskelev1.Memory{
 		Id:               idToProto(r.ID),
 		Namespace:        r.Namespace,
@@ -216,13 +216,12 @@ func ToProto(r Record) (*triskelev1.Memory, error) {
 		m.Links = append(m.Links, &triskelev1.Link{Target: l.Target.String(), Relation: l.Relation})
 	}
 	if len(r.Metadata) > 0 {
-		metadata, err := structpb.NewStruct(r.Metadata)
-		if err != nil {
-			return nil, &UndecodableError{r.Namespace, r.ID, "metadata"} // the cause quotes the bad text
+		var err error
+		if m.Metadata, err = structpb.NewStruct(r.Metadata); err != nil {
+			panic(err)
 		}
-		m.Metadata = metadata
 	}
-	return m, nil
+	return m
 }
 
 func timeToProto(t time.Time) *timestamppb.Timestamp {

@@ -26,11 +26,7 @@ func TestRoundTrip(t *testing.T) {
 		Supersedes: uuid.New(), SupersededBy: uuid.New(), Revision: 3, IdempotencyKey: "i",
 		Thread: "talk", Position: new(int64),
 	}
-	m, err := record.ToProto(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := record.FromProto(m)
+	got, err := record.FromProto(record.ToProto(want))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
 	}
@@ -122,17 +118,13 @@ func FuzzRoundTrip(f *testing.F) {
 		if err != nil {
 			return
 		}
-		back, err := record.ToProto(first)
-		if err != nil {
-			t.Fatalf("%+v: %v", first, err)
-		}
+		back := record.ToProto(first)
 		second, err := record.FromProto(back)
 		if err != nil {
 			t.Fatalf("%v: %v", back, err)
 		}
-		third, err := record.ToProto(second)
-		if err != nil || !proto.Equal(back, third) {
-			t.Errorf("%v\nbecame %v, %v", back, third, err)
+		if third := record.ToProto(second); !proto.Equal(back, third) {
+			t.Errorf("%v\nbecame %v", back, third)
 		}
 	})
 }
