@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -99,36 +100,33 @@ func (s *Store) Decide(ctx context.Context, j Judgement) (Decision, error) {
 			j.Action != ActionAdd && (target.Revision != j.Target.Revision || !Comparable(memory, target)):
 			return Decision{}, ErrRevision
 		}
-		id, err := uuid.NewV7()
-		if err != nil {
-			return Decision{}, fmt.Errorf("make an id: %w", err)
-		}
-		d := Decision{ID: id, Judgement: j, DecidedAt: record.Now()}
-		var changeMemory, changeTarget func(*record.Record)
-		switch j.Action {
-		case ActionAdd:
-		case ActionNoop:
-			changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
-		case ActionUpdate:
+		d := Decision{ID: uuid.Must(uuid.NewV7()), Judgement: j, DecidedAt: record.Now()}
+		if j.Action == ActionUpdate {
 			d.Before = target.Content
-			changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
-			changeTarget = func(r *record.Record) { r.Content = j.Content }
-		case ActionSupersede:
-			if memory.Supersedes == uuid.Nil { // else its author chose what it replaces
-				changeMemory = func(r *record.Record) { r.Supersedes = target.ID }
-			}
-			changeTarget = func(r *record.Record) { r.SupersededBy = memory.ID }
-		default:
-			return Decision{}, fmt.Errorf("action %q is unknown", j.Action)
 		}
-		if d.memoryAfter, _, err = rewrite(ctx, tx, memory, changeMemory); err != nil {
-			return Decision{}, err
+		changeMemory, changeTarget := j.Action.changes(memory.ID, target.ID, j.Content)
+		if j.Action == ActionSupersede && memory.Supersedes != uuid.Nil { // its author chose what it replaces
+			changeMemory = nil
 		}
-		if d.targetAfter, _, err = rewrite(ctx, tx, target, changeTarget); err != nil {
+		if err := d.rewrite(ctx, tx, &memory, &target, changeMemory, changeTarget); err != nil {
 			return Decision{}, err
 		}
 		return d, tx.addDecision(ctx, d)
 	})
+}
+
+// changes returns what an action changes in the memory and in its target, nil for nothing. With uuid.Nil for both, and the target's old
+// content, they undo it.
+func (a Action) changes(memory, target uuid.UUID, content string) (changeMemory, changeTarget func(*record.Record)) {
+	switch a {
+	case ActionNoop:
+		return func(r *record.Record) { r.SupersededBy = target }, nil
+	case ActionUpdate:
+		return func(r *record.Record) { r.SupersededBy = target }, func(r *record.Record) { r.Content = content }
+	case ActionSupersede:
+		return func(r *record.Record) { r.Supersedes = target }, func(r *record.Record) { r.SupersededBy = memory }
+	}
+	return nil, nil
 }
 
 // both returns and locks the current memories of a judgement. Without a target the second is zero.
@@ -148,20 +146,27 @@ func both(ctx context.Context, tx transaction, j Judgement) (memory, target reco
 	return memory, target, nil
 }
 
+// rewrite changes the memories of a decision, and notes their new revisions.
+func (d *Decision) rewrite(ctx context.Context, tx transaction, memory, target *record.Record, changeMemory, changeTarget func(*record.Record)) (err error) {
+	if d.memoryAfter, err = rewrite(ctx, tx, memory, changeMemory); err == nil {
+		d.targetAfter, err = rewrite(ctx, tx, target, changeTarget)
+	}
+	return err
+}
+
 // rewrite changes a record for a curator without enqueueing it for curation. It returns the new revision: 0 if change
 // is nil, which means no change.
-func rewrite(ctx context.Context, tx transaction, r record.Record, change func(*record.Record)) (int64, record.Record, error) {
+func rewrite(ctx context.Context, tx transaction, r *record.Record, change func(*record.Record)) (revision int64, err error) {
 	if change == nil {
-		return 0, r, nil
+		return 0, nil
 	}
-	after, err := revise(r, func(r *record.Record) error { change(r); return nil })
+	if *r, err = revise(*r, func(r *record.Record) error { change(r); return nil }); err == nil {
+		err = tx.replace(ctx, r)
+	}
 	if err != nil {
-		return 0, r, err
+		return 0, err
 	}
-	if err := tx.replace(ctx, &after); err != nil {
-		return 0, r, err
-	}
-	return after.Revision, after, tx.unqueue(ctx, after)
+	return r.Revision, queue.Drop(ctx, tx.Tx, CurationQueue, *r)
 }
 
 // RevertDecision restores what a decision changed, at a new revision, and returns the memories too. ErrNotFound,
@@ -192,30 +197,14 @@ func (s *Store) RevertDecision(ctx context.Context, namespace string, id uuid.UU
 
 // undo reverts a decision's changes and returns it and its memories.
 func undo(ctx context.Context, tx transaction, d Decision, memory, target record.Record) (Decision, []record.Record, error) {
-	var changeMemory, changeTarget func(*record.Record)
-	if d.memoryAfter != 0 {
-		changeMemory = func(r *record.Record) {
-			if d.Action == ActionSupersede {
-				r.Supersedes = uuid.Nil
-			} else {
-				r.SupersededBy = uuid.Nil
-			}
-		}
+	changeMemory, changeTarget := d.Action.changes(uuid.Nil, uuid.Nil, d.Before)
+	if d.memoryAfter == 0 {
+		changeMemory = nil
 	}
-	if d.targetAfter != 0 {
-		changeTarget = func(r *record.Record) {
-			if d.Action == ActionSupersede {
-				r.SupersededBy = uuid.Nil
-			} else {
-				r.Content = d.Before
-			}
-		}
+	if d.targetAfter == 0 {
+		changeTarget = nil
 	}
-	var err error
-	if d.memoryAfter, memory, err = rewrite(ctx, tx, memory, changeMemory); err != nil {
-		return Decision{}, nil, err
-	}
-	if d.targetAfter, target, err = rewrite(ctx, tx, target, changeTarget); err != nil {
+	if err := d.rewrite(ctx, tx, &memory, &target, changeMemory, changeTarget); err != nil {
 		return Decision{}, nil, err
 	}
 	d.RevertedAt = record.Now()

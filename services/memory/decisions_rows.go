@@ -6,8 +6,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/queue"
-	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
@@ -118,9 +116,4 @@ func (tx transaction) rewrites(ctx context.Context, namespace string, ids []uuid
 	}
 	return queryDecisions(ctx, tx.In(namespace), selectDecisions+` AND d.action = 'update' AND d.reverted_at IS NULL AND d.target_id IN (`+targets+`)
 		ORDER BY d.target_id, d.target_after DESC`, namespace, ids)
-}
-
-// unqueue removes a record from CurationQueue if only the write of this revision enqueued it.
-func (tx transaction) unqueue(ctx context.Context, r record.Record) error {
-	return queue.Drop(ctx, tx.Tx, CurationQueue, r)
 }
