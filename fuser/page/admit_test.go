@@ -78,9 +78,7 @@ func askedBy(t *testing.T, from string, gate rpc.Gate, edit ...func(*http.Reques
 		outer.Admit(gate)
 	}
 	mux := http.NewServeMux()
-	if err := page.Open(t.Context(), mux, recent.New(), outer, tel); err != nil {
-		t.Fatal(err)
-	}
+	page.Open(t.Context(), mux, recent.New(), outer, tel)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/recall", unread{t})
 	r.Header.Set("Content-Type", "application/json")
 	r.RemoteAddr = from

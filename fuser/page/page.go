@@ -55,14 +55,9 @@ type page struct {
 
 // Open adds the page to mux, whose server refuses other sites' requests. The page calls outer. Texts, queries and recalls need a
 // caller that its gate admits. The page's own files do not, since they ask for the token.
-func Open(ctx context.Context, mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service) error {
+func Open(ctx context.Context, mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service) {
 	inside := rpc.NewLocal(outer, tel).Give()
-	contract, err := web.JSON(ctx, inside)
-	if err != nil {
-		return err
-	}
-	(&page{triskelev1.NewRecallServiceClient(inside), ring, tel.Recorder, inside, outer.Gate()}).register(mux, contract)
-	return nil
+	(&page{triskelev1.NewRecallServiceClient(inside), ring, tel.Recorder, inside, outer.Gate()}).register(mux, web.JSON(ctx, inside))
 }
 
 func (p *page) register(mux *http.ServeMux, contract http.Handler) {

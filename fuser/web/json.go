@@ -137,11 +137,8 @@ func object(text []byte) (first []byte, cost int) {
 
 // JSON answers the paths of proto/http.yaml by calls over a connection. It takes the peer and the token from a request's context,
 // see rpc.From.
-func JSON(ctx context.Context, inside *rpc.Local) (http.Handler, error) {
-	byRoute, err := methodsOf(openAPI)
-	if err != nil {
-		return nil, err
-	}
+func JSON(ctx context.Context, inside *rpc.Local) http.Handler {
+	byRoute := methodsOf(openAPI)
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler),
 		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) { return name, slices.Contains(passed, name) }),
@@ -175,10 +172,9 @@ func JSON(ctx context.Context, inside *rpc.Local) (http.Handler, error) {
 			}
 		}),
 	)
-	return mux, errors.Join(
-		routes.RegisterRecallServiceHandlerClient(ctx, mux, triskelev1.NewRecallServiceClient(inside)),
-		routes.RegisterMemoryServiceHandlerClient(ctx, mux, triskelev1.NewMemoryServiceClient(inside)),
-	)
+	_ = routes.RegisterRecallServiceHandlerClient(ctx, mux, triskelev1.NewRecallServiceClient(inside)) // never fails, nor does the next
+	_ = routes.RegisterMemoryServiceHandlerClient(ctx, mux, triskelev1.NewMemoryServiceClient(inside))
+	return mux
 }
 
 var variable = regexp.MustCompile(`\{[^}]*\}`)
@@ -192,13 +188,13 @@ func route(method, path string) string {
 }
 
 // methodsOf returns the gRPC methods by route. An operation of the OpenAPI document has its method's name, with a
-// number if there are several.
-func methodsOf(document []byte) (map[string]string, error) {
+// number if there are several. It panics if the document is not that of the contract.
+func methodsOf(document []byte) map[string]string {
 	var parsed struct {
 		Paths map[string]map[string]struct{ OperationID string }
 	}
 	if err := json.Unmarshal(document, &parsed); err != nil {
-		return nil, fmt.Errorf("openapi.json: %w", err)
+		panic(fmt.Sprintf("openapi.json: %v", err))
 	}
 	known := map[string]string{}
 	for _, service := range []grpc.ServiceDesc{triskelev1.RecallService_ServiceDesc, triskelev1.MemoryService_ServiceDesc} {
@@ -214,12 +210,12 @@ func methodsOf(document []byte) (map[string]string, error) {
 		for verb, operation := range operations {
 			method, ok := known[strings.TrimRight(operation.OperationID, "0123456789")]
 			if !ok {
-				return nil, fmt.Errorf("openapi.json: %s %s is no method", verb, path)
+				panic(fmt.Sprintf("openapi.json: %s %s is no method", verb, path))
 			}
 			methods[route(verb, path)] = method
 		}
 	}
-	return methods, nil
+	return methods
 }
 
 // answering frees a request's memory before the answer is written, since that may wait for the caller.

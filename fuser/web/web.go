@@ -120,12 +120,8 @@ func (w *hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // newHandler answers requests by calls over a connection. It refuses pages of other origins.
 func newHandler(ctx context.Context, inside *rpc.Local, origins []string) (http.Handler, error) {
-	json, err := JSON(ctx, inside)
-	if err != nil {
-		return nil, err
-	}
 	mux := http.NewServeMux()
-	mux.Handle("/", json)
+	mux.Handle("/", JSON(ctx, inside))
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(openAPI)

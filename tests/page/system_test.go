@@ -85,9 +85,7 @@ func startWith(t *testing.T, door auth.Listener, access auth.Access) *system {
 	}
 	running.Register(outer)
 	go func() { _ = running.Serve(outer, listener) }() // until the system is closed
-	if err := page.Open(t.Context(), operators.ServeMux, s.ring, outer, process.Service("fuser")); err != nil {
-		t.Fatal(err)
-	}
+	page.Open(t.Context(), operators.ServeMux, s.ring, outer, process.Service("fuser"))
 	t.Cleanup(operators.Start(t.Context()))
 	_, address, _ := strings.Cut(log.String(), "address=")
 	s.url, s.Client = "http://"+strings.TrimSpace(address), client.New(running.Conn)

@@ -106,9 +106,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	}
 	defer closeWeb()
 	if f.Admin.On() {
-		if err := page.Open(ctx, operators.ServeMux, config.Recent, server, tel); err != nil {
-			return fmt.Errorf("page: %w", err)
-		}
+		page.Open(ctx, operators.ServeMux, config.Recent, server, tel)
 	}
 	operators.Health(server.Serving, server.Concerns)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))

@@ -129,9 +129,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer closeWeb()
 	if c.Admin.On() {
-		if err := page.Open(ctx, operators.ServeMux, config.Recent, server, process.Service("fuser")); err != nil {
-			return fmt.Errorf("page: %w", err)
-		}
+		page.Open(ctx, operators.ServeMux, config.Recent, server, process.Service("fuser"))
 	}
 	if err := env.print(c.welcome(listener.Addr(), operators.Addr(), t)); err != nil {
 		return err
