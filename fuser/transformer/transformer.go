@@ -15,7 +15,6 @@ package transformer
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync"
 
@@ -89,13 +88,8 @@ type Sequence struct {
 }
 
 // Hidden calls visit with the hidden states of each sequence in turn: Dimensions numbers for each token, which are valid during the
-// call of visit only. Its errors are ctx's and those of sequences that no Model.Tokens makes.
+// call of visit only. The ids of sequences are those of Tokens. Its only error is ctx's.
 func (m *Model) Hidden(ctx context.Context, sequences []Sequence, visit func(i int, states []float32)) error {
-	for i, s := range sequences {
-		if err := m.check(s); err != nil {
-			return fmt.Errorf("sequence %d: %w", i, err)
-		}
-	}
 	s, _ := m.scratches.Get().(*scratch)
 	if s == nil {
 		s = new(scratch)
@@ -114,21 +108,6 @@ func (m *Model) Hidden(ctx context.Context, sequences []Sequence, visit func(i i
 			visit(begin+i, m.compact(s.states[start*m.width:starts[i+1]*m.width]))
 		}
 		begin = end
-	}
-	return nil
-}
-
-func (m *Model) check(s Sequence) error {
-	if len(s.IDs) < 1 || len(s.IDs) > m.config.Positions {
-		return fmt.Errorf("%d tokens: there must be 1 to %d", len(s.IDs), m.config.Positions)
-	}
-	if s.Second < 0 || s.Second > len(s.IDs) || s.Second > 0 && m.config.Segments < 2 {
-		return fmt.Errorf("%d tokens of the second segment, of %d tokens and %d segments", s.Second, len(s.IDs), m.config.Segments)
-	}
-	for _, id := range s.IDs {
-		if id < 0 || id >= len(m.words)/m.config.Hidden {
-			return fmt.Errorf("token %d: there are 0 to %d", id, len(m.words)/m.config.Hidden-1)
-		}
 	}
 	return nil
 }

@@ -274,20 +274,6 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-func TestHiddenRefuses(t *testing.T) {
-	t.Parallel()
-	m := load(t, modeltest.Tiny(t))
-	for name, s := range map[string]transformer.Sequence{
-		"no tokens": {}, "too many": {IDs: make([]int, 41)}, "a token below 0": {IDs: []int{-1}}, "a token unknown": {IDs: []int{66}},
-		"a segment too long": {IDs: []int{2}, Second: 2}, "a segment below 0": {IDs: []int{2}, Second: -1},
-	} {
-		err := m.Hidden(t.Context(), []transformer.Sequence{{IDs: []int{2}}, s}, func(int, []float32) { t.Errorf("%s: visited", name) })
-		if err == nil || !strings.Contains(err.Error(), "sequence 1") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // with returns a map after a change.
 func with(all map[string]any, key string, value any) map[string]any {
 	all = maps.Clone(all)
