@@ -1,10 +1,6 @@
 package rerank
 
-import (
-	"encoding/json"
-
-	"github.com/triskele/triskele/fuser/platform/slice"
-)
+import "encoding/json"
 
 // provider is the API of a provider.
 type provider struct {
@@ -15,10 +11,11 @@ type provider struct {
 	results func(answer []byte) ([]result, error)
 }
 
-// result is the score of one text. A field that the server leaves out is nil.
+// result is the score of one text, which TEI calls score and the others relevance_score. A field that the server leaves out is nil.
 type result struct {
-	Index *int     `json:"index"`
-	Score *float64 `json:"score"`
+	Index     *int     `json:"index"`
+	Score     *float64 `json:"score"`
+	Relevance *float64 `json:"relevance_score"`
 }
 
 // object is a JSON object.
@@ -30,27 +27,21 @@ var providers = map[string]provider{
 		request: func(model, query string, texts []string) any {
 			return object{"model": model, "query": query, "documents": texts, "top_n": len(texts)}
 		},
-		results: inResults,
+		results: listed,
 	},
 	"jina": {
 		url: "https://api.jina.ai", path: "/v1/rerank", key: "JINA_API_KEY",
 		request: func(model, query string, texts []string) any {
 			return object{"model": model, "query": query, "documents": texts, "top_n": len(texts), "return_documents": false}
 		},
-		results: inResults,
+		results: listed,
 	},
 	"voyage": {
 		url: "https://api.voyageai.com", path: "/v1/rerank", key: "VOYAGE_API_KEY",
 		request: func(model, query string, texts []string) any {
 			return object{"model": model, "query": query, "documents": texts, "top_k": len(texts), "truncation": true}
 		},
-		results: func(answer []byte) ([]result, error) {
-			var a struct {
-				Data []relevance `json:"data"`
-			}
-			err := json.Unmarshal(answer, &a)
-			return fromRelevance(a.Data), err
-		},
+		results: listed,
 	},
 	"tei": {
 		path: "/rerank", key: "TEI_API_KEY",
@@ -64,21 +55,12 @@ var providers = map[string]provider{
 	},
 }
 
-// relevance is a result in the wire format of Cohere, Jina and Voyage.
-type relevance struct {
-	Index *int     `json:"index"`
-	Score *float64 `json:"relevance_score"`
-}
-
-// inResults reads the answers of Cohere and Jina.
-func inResults(answer []byte) ([]result, error) {
+// listed reads the answers of Cohere and Jina, which call the list results, and of Voyage, which calls it data.
+func listed(answer []byte) ([]result, error) {
 	var a struct {
-		Results []relevance `json:"results"`
+		Results []result `json:"results"`
+		Data    []result `json:"data"`
 	}
 	err := json.Unmarshal(answer, &a)
-	return fromRelevance(a.Results), err
-}
-
-func fromRelevance(in []relevance) []result {
-	return slice.Map(in, func(r relevance) result { return result(r) })
+	return append(a.Results, a.Data...), err
 }

@@ -13,6 +13,7 @@
 package rerank
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,15 +116,16 @@ func scores(results []result, texts int) ([]float64, error) {
 	}
 	out, seen := make([]float64, texts), make([]bool, texts)
 	for _, r := range results {
+		score := cmp.Or(r.Score, r.Relevance)
 		switch {
 		case r.Index == nil || *r.Index < 0 || *r.Index >= texts:
 			return nil, errors.New("malformed answer: a score for a text that was not sent")
 		case seen[*r.Index]:
 			return nil, errors.New("malformed answer: two scores for one text")
-		case r.Score == nil:
+		case score == nil:
 			return nil, errors.New("malformed answer: a text without a score")
 		}
-		seen[*r.Index], out[*r.Index] = true, *r.Score
+		seen[*r.Index], out[*r.Index] = true, *score
 	}
 	return out, nil
 }
