@@ -254,14 +254,16 @@ func TestQuota(t *testing.T) {
 		"a leg that did not answer":       {[]fusion.Quota{{Leg: "temporal", N: 2}}, "a b c d"},
 		"one quota does not eat anothers": {[]fusion.Quota{{Leg: "lexical", N: 4}, {Leg: "graph", N: 4}}, "a b c d"},
 	} {
-		fused := fuse(lists(), fusion.Options{K: 60, Sort: importance, Limit: 4, Quotas: x.quotas})
-		got := ids(fused)
-		slices.Sort(got)
-		if strings.Join(got, " ") != x.want {
-			t.Errorf("%s: %v, want %s", name, got, x.want)
-		}
-		if !slices.IsSortedFunc(fused, func(a, b fusion.Fused) int { return cmp.Compare(b.Score, a.Score) }) {
-			t.Errorf("%s: not in the order of scores: %+v", name, fused)
+		for _, method := range []triskelev1.FusionMethod{triskelev1.FusionMethod_FUSION_METHOD_RRF, triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED} {
+			fused := fuse(lists(), fusion.Options{Method: method, K: 60, Sort: importance, Limit: 4, Quotas: x.quotas})
+			got := ids(fused)
+			slices.Sort(got)
+			if strings.Join(got, " ") != x.want {
+				t.Errorf("%v, %s: %v, want %s", method, name, got, x.want)
+			}
+			if !slices.IsSortedFunc(fused, func(a, b fusion.Fused) int { return cmp.Compare(b.Score, a.Score) }) {
+				t.Errorf("%v, %s: not in the order of scores: %+v", method, name, fused)
+			}
 		}
 	}
 }

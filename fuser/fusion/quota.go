@@ -56,9 +56,12 @@ func (m *merge) lastWithoutQuota() int {
 
 // rankBy returns the rank that a leg gives a document, 0 if it lacks the document.
 func (m *merge) rankBy(d int32, leg string) int32 {
-	for l := m.documents[d].first; l >= 0; l = m.links[l].next {
-		if c := &m.links[l]; c.rank > 0 && m.lists[c.list].Leg == leg {
-			return c.rank
+	for l, own := range m.each() {
+		if m.lists[l].Leg != leg {
+			continue
+		}
+		if h := slices.Index(own, d); h >= 0 {
+			return int32(h + 1)
 		}
 	}
 	return 0
