@@ -19,17 +19,10 @@ func release(version int64) int64 { return version / 100 }
 // previous release and no older ones. Steps older than all that this program knows are an error too: no step leads on
 // from them.
 func (m migrations) tolerable(steps []Step) error {
-	names, err := fs.Glob(m.files, "*/*/*.sql")
-	if err != nil {
-		return err
-	}
 	var own int64 // over all tracks: a release may skip some
 	first := int64(math.MaxInt64)
-	for _, name := range names {
-		version, err := goose.NumericComponent(name)
-		if err != nil {
-			return err
-		}
+	for _, name := range must(fs.Glob(m.files, "*/*/*.sql")) {
+		version := must(goose.NumericComponent(name))
 		own, first = max(own, release(version)), min(first, version)
 	}
 	for _, step := range steps {

@@ -176,24 +176,13 @@ func (m migrations) apply(ctx context.Context, db *sql.DB, engine Engine, step P
 // provider returns the migrations of a track, which has its own version table. patience is the lock_timeout of their
 // statements; 0 waits forever.
 func (m migrations) provider(db *sql.DB, engine Engine, track string, patience time.Duration) (*goose.Provider, error) {
-	sub, err := fs.Sub(m.files, track+"/"+string(engine))
-	if err != nil {
-		return nil, err
-	}
-	store, err := versions(engine, track)
-	if err != nil {
-		return nil, err
-	}
-	options := []goose.ProviderOption{goose.WithStore(store), goose.WithLogger(goose.NopLogger())}
+	options := []goose.ProviderOption{goose.WithStore(versions(engine, track)), goose.WithLogger(goose.NopLogger())}
 	if engine == Postgres {
 		// Poll for the lock: a waiting statement would hold a snapshot that CREATE INDEX CONCURRENTLY waits for.
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 3600))
-		if err != nil {
-			return nil, err
-		}
+		locker := must(lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 3600)))
 		options = append(options, goose.WithSessionLocker(timedLocker{locker, patience}))
 	}
-	p, err := goose.NewProvider("", db, sub, options...)
+	p, err := goose.NewProvider("", db, must(fs.Sub(m.files, track+"/"+string(engine))), options...)
 	if err != nil {
 		return nil, fmt.Errorf("migrations of %s: %w", track, err)
 	}
@@ -223,12 +212,20 @@ func (s onceStore) Insert(ctx context.Context, db database.DBTxConn, req databas
 }
 
 // versions returns the table of the applied steps.
-func versions(engine Engine, track string) (database.Store, error) {
-	store, err := database.NewStore(engine.dialect(), "schema_version_"+track)
-	if err != nil || engine == Postgres {
-		return store, err
+func versions(engine Engine, track string) database.Store {
+	store := must(database.NewStore(engine.dialect(), "schema_version_"+track))
+	if engine == Postgres {
+		return store
 	}
-	return onceStore{store}, nil
+	return onceStore{store}
+}
+
+// must returns a value whose error would be a mistake in this program.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // status lists the steps of the tracks, each in the order of the numbers.
@@ -259,10 +256,7 @@ func (m migrations) status(ctx context.Context, db *sql.DB, engine Engine) ([]St
 
 // applied returns the numbers of a track's applied steps, in order.
 func applied(ctx context.Context, db *sql.DB, engine Engine, track string) ([]int64, error) {
-	store, err := versions(engine, track)
-	if err != nil {
-		return nil, err
-	}
+	store := versions(engine, track)
 	exists := `SELECT to_regclass($1) IS NOT NULL`
 	if engine == SQLite {
 		exists = `SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = ?1`
