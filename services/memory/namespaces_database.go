@@ -76,10 +76,7 @@ func (s *Store) Statistics(ctx context.Context, name string) (Statistics, error)
 // ErrNotFound, ErrNamespaceTaken.
 func (s *Store) RenameNamespace(ctx context.Context, from, to string) (int64, error) {
 	return returning(ctx, s, func(tx transaction) (int64, error) {
-		if tx.SQLite != nil {
-			return tx.moveSQLite(ctx, from, &to)
-		}
-		moved, err := tx.movePostgres(ctx, from, &to)
+		moved, err := tx.move(ctx, from, &to)
 		if postgres.IsUniqueViolation(err) {
 			return 0, ErrNamespaceTaken
 		}
@@ -90,21 +87,19 @@ func (s *Store) RenameNamespace(ctx context.Context, from, to string) (int64, er
 // DeleteNamespace removes a namespace with all its memories and derived data, and returns how many memories there
 // were: 0 for an unknown namespace.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) (int64, error) {
-	forgotten, err := returning(ctx, s, func(tx transaction) (int64, error) {
-		if tx.SQLite != nil {
-			return tx.moveSQLite(ctx, name, nil)
-		}
-		return tx.movePostgres(ctx, name, nil)
-	})
+	forgotten, err := returning(ctx, s, func(tx transaction) (int64, error) { return tx.move(ctx, name, nil) })
 	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
 	return forgotten, err
 }
 
-// movePostgres gives a namespace another name, or removes it if that is nil, and returns its number of memories; ErrNotFound.
-// Writers of the namespace are waited for, and later ones wait.
-func (tx transaction) movePostgres(ctx context.Context, from string, to *string) (int64, error) {
+// move gives a namespace another name, or removes it if that is nil, and returns its number of memories; ErrNotFound. On PostgreSQL
+// writers of the namespace are waited for, and later ones wait.
+func (tx transaction) move(ctx context.Context, from string, to *string) (int64, error) {
+	if tx.SQLite != nil {
+		return tx.moveSQLite(ctx, from, to)
+	}
 	var memories *int64
 	if err := tx.Postgres.QueryRow(ctx, `SELECT memory.move_namespace($1, $2)`, from, to).Scan(&memories); err != nil {
 		return 0, err
@@ -115,7 +110,7 @@ func (tx transaction) movePostgres(ctx context.Context, from string, to *string)
 	return *memories, nil
 }
 
-// moveSQLite is movePostgres for SQLite, where triggers of each track move its rows. ErrNamespaceTaken.
+// moveSQLite is move for SQLite, where triggers of each track move its rows. ErrNamespaceTaken.
 func (tx transaction) moveSQLite(ctx context.Context, from string, to *string) (memories int64, err error) {
 	var known, taken bool
 	if err := tx.SQLite.QueryRowContext(ctx, `
