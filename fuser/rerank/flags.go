@@ -2,7 +2,6 @@ package rerank
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -43,11 +42,12 @@ func (f Flags) Open(getenv func(string) string) (_ gateway.RerankConfig, err err
 	if !found && provider != "tei" {
 		server, model = "", place
 	}
-	key, err := f.key(getenv, provider)
+	own := providers[provider]
+	key, err := settings.Secret(f.KeyFile, getenv("TRISKELE_RERANKER_KEY"), getenv(own.key))
 	if err != nil {
-		return gateway.RerankConfig{}, err
+		return gateway.RerankConfig{}, fmt.Errorf("reranker: read its key: %w", err)
 	}
-	if own := providers[provider]; key == "" && server == "" && own.url != "" {
+	if key == "" && server == "" && own.url != "" {
 		return gateway.RerankConfig{}, fmt.Errorf("reranker: %s needs a key: give --reranker-key-file, TRISKELE_RERANKER_KEY or %s", provider, own.key)
 	}
 	client, err := New(Config{Provider: provider, URL: server, Model: model, Key: key, MaxText: f.MaxText, Idle: f.Limit})
@@ -59,19 +59,4 @@ func (f Flags) Open(getenv func(string) string) (_ gateway.RerankConfig, err err
 		stage.Model += "/" + model
 	}
 	return stage, nil
-}
-
-// key returns the key of the file, else of our variable, else of the provider's variable.
-func (f Flags) key(getenv func(string) string, provider string) (string, error) {
-	if f.KeyFile != "" {
-		text, err := os.ReadFile(f.KeyFile)
-		if err != nil {
-			return "", fmt.Errorf("reranker: read its key: %w", err)
-		}
-		return strings.TrimSpace(string(text)), nil
-	}
-	if key := getenv("TRISKELE_RERANKER_KEY"); key != "" {
-		return key, nil
-	}
-	return getenv(providers[provider].key), nil
 }

@@ -2,11 +2,10 @@ package auth
 
 import (
 	"fmt"
-	"os"
-	"strings"
 
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/proto/client"
 )
 
@@ -24,13 +23,9 @@ func (b Bearer) Dial(t TLS, target string) ([]grpc.DialOption, error) {
 		return nil, err
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(creds)}
-	secret := b.Token
-	if b.TokenFile != "" {
-		text, err := os.ReadFile(b.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("--token-file: %w", err)
-		}
-		secret = strings.TrimSpace(string(text))
+	secret, err := settings.Secret(b.TokenFile, b.Token)
+	if err != nil {
+		return nil, fmt.Errorf("--token-file: %w", err)
 	}
 	if secret == "" {
 		return options, nil

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
@@ -28,9 +27,9 @@ type Flags struct {
 // Open returns the embedder of the flags, and the fallback or nil. getenv is used for keys only.
 func (f Flags) Open(getenv func(string) string) (embedder, fallback embed.Embedder, err error) {
 	defer func() { err = settings.Wrong(err) }()
-	key, err := f.key()
+	key, err := settings.Secret(f.KeyFile)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("--embedder-key-file: %w", err)
 	}
 	lookup := func(provider string) string {
 		return cmp.Or(key, getenv("TRISKELE_EMBEDDER_KEY"), getenv(keyVariables[provider]))
@@ -46,17 +45,6 @@ func (f Flags) Open(getenv func(string) string) (embedder, fallback embed.Embedd
 
 // keyVariables are the usual environment variables of the providers' keys.
 var keyVariables = map[string]string{"openai": "OPENAI_API_KEY", "voyage": "VOYAGE_API_KEY", "cohere": "CO_API_KEY", "tei": "TEI_API_KEY"}
-
-func (f Flags) key() (string, error) {
-	if f.KeyFile == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(f.KeyFile)
-	if err != nil {
-		return "", fmt.Errorf("--embedder-key-file: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
-}
 
 // Open returns the embedder that spec names. The help of Flags.Embedder lists the forms of spec. key returns a provider's
 // key, or "".

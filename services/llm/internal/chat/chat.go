@@ -18,7 +18,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/services/store/queue"
 )
 
@@ -86,13 +86,9 @@ type Model struct {
 // New checks the configuration. It sends nothing.
 func New(config Config) (*Model, error) {
 	config.PerMinute, config.Timeout = cmp.Or(config.PerMinute, defaultPerMinute), cmp.Or(config.Timeout, defaultTimeout)
-	key := config.Key
-	if config.KeyFile != "" {
-		text, err := os.ReadFile(config.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("%s's key: %w", config.For, err)
-		}
-		key = strings.TrimSpace(string(text))
+	key, err := settings.Secret(config.KeyFile, config.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%s's key: %w", config.For, err)
 	}
 	server, err := endpoint.New(config.URL, key, 0)
 	switch {
