@@ -17,7 +17,7 @@ import (
 )
 
 // ask runs one search. Any failure, a panic included, ends in the outcome's state.
-func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s search) (out outcome) {
+func (g *Gateway) ask(ctx context.Context, s search) (out outcome) {
 	start := time.Now()
 	out.search = s
 	out.state, out.began = triskelev1.LegState_LEG_STATE_SKIPPED, start
@@ -35,7 +35,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	}
 	resp, err := call(ctx, leg.dependency, func(ctx context.Context) (resp *triskelev1.SearchResponse, err error) {
 		out.queued = time.Since(start)
-		if resp, out.hedged, err = leg.search(ctx, s.request(req), config.Hedge && s.pressure.Limit == 0); err == nil {
+		if resp, out.hedged, err = leg.search(ctx, s.request, config.Hedge && s.pressure.Limit == 0); err == nil {
 			if out.answer.hits, err = readAnswer(resp, s.depth); err == nil {
 				out.answer.SearchResponse = resp
 			}
@@ -58,30 +58,6 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	}
 	out.state, out.reason = g.failure(ctx, s.name, err, s.budget)
 	return out
-}
-
-// request returns the leg's part of a recall.
-func (s search) request(req *triskelev1.RecallRequest) *triskelev1.SearchRequest {
-	return &triskelev1.SearchRequest{
-		Namespace:    s.namespace,
-		Query:        req.GetQuery(),
-		Vector:       s.vector,
-		VectorModel:  s.vectorModel,
-		Seeds:        s.seeds,
-		Filter:       req.GetFilter(),
-		Depth:        int32(s.depth),
-		MinScore:     s.minScore,
-		Scorer:       s.scorer,
-		Traversal:    s.traversal,
-		Borrow:       s.borrow,
-		AsOf:         req.GetAsOf(),
-		Explain:      req.GetExplain(),
-		AtLeast:      s.atLeast,
-		ReturnSpans:  req.GetReturnSpans(),
-		ReturnVector: s.returnVector,
-		MarkExact:    s.markExact,
-		TextOf:       req.GetTextOf(),
-	}
 }
 
 // malformedError says how an answer breaks the contract.

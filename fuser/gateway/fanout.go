@@ -19,14 +19,9 @@ type search struct {
 	name      string
 	namespace string
 	legSettings
-	budget       time.Duration
-	pressure     resilience.Pressure
-	seeds        []*triskelev1.Seed // hits of the first wave, for a leg of the second
-	vector       []float32          // the query's, if known
-	vectorModel  string             // the model of vector, if known
-	atLeast      string             // revision token of the write that the leg's index must include, or ""
-	returnVector bool               // return the query's vector, if the leg embeds it
-	markExact    bool               // say which hits are exact matches
+	budget   time.Duration
+	pressure resilience.Pressure
+	request  *triskelev1.SearchRequest
 }
 
 // ending says how a search ended.
@@ -126,14 +121,17 @@ func (g *Gateway) searches(r *recall) (outcomes []outcome, waves [2][]int) {
 	outcomes = make([]outcome, 0, len(g.config.Legs)*len(r.req.GetNamespaces()))
 	for i, leg := range g.config.Legs {
 		for n, namespace := range r.req.GetNamespaces() {
-			s := search{
-				leg: i, name: leg.Name, namespace: namespace, legSettings: r.settings[n].legs[i], vector: r.req.GetVector(), pressure: r.pressure,
-				atLeast: r.tokens[namespace], returnVector: r.settings[0].completing() || r.plan.Second > r.plan.First, markExact: r.fusion.ExactBonus > 0 || r.fusion.Method == calibrated,
-			}
-			wave := 0
+			wave, with := 0, r.settings[n].legs[i]
 			if leg.Budget.Second {
-				wave, s.returnVector = 1, false
+				wave = 1
 			}
+			s := search{leg: i, name: leg.Name, namespace: namespace, legSettings: with, pressure: r.pressure, request: &triskelev1.SearchRequest{
+				Namespace: namespace, Query: r.req.GetQuery(), TextOf: r.req.GetTextOf(), Vector: r.req.GetVector(), Filter: r.req.GetFilter(), AsOf: r.req.GetAsOf(),
+				Depth: int32(with.depth), MinScore: with.minScore, Scorer: with.scorer, Traversal: with.traversal, Borrow: with.borrow,
+				AtLeast: r.tokens[namespace], Explain: r.req.GetExplain(), ReturnSpans: r.req.GetReturnSpans(),
+				ReturnVector: wave == 0 && (r.settings[0].completing() || r.plan.Second > r.plan.First),
+				MarkExact:    r.fusion.ExactBonus > 0 || r.fusion.Method == calibrated,
+			}}
 			waves[wave] = append(waves[wave], len(outcomes))
 			outcomes = append(outcomes, outcome{search: s, ending: ending{state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off}})
 		}
@@ -156,7 +154,7 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 		if g.allot(ctx, &outcomes[i], left) {
 			running[i] = true
 			s := outcomes[i].search
-			g.workers.Go(func() { results <- ended{i, g.ask(searching, r.req, s)} })
+			g.workers.Go(func() { results <- ended{i, g.ask(searching, s)} })
 		}
 	}
 	for len(running) > 0 {
@@ -234,9 +232,9 @@ func seed(r *recall, outcomes []outcome, second []int) {
 	}
 	for _, i := range second {
 		o := &outcomes[i]
-		o.seeds = seeds[o.namespace]
-		if len(o.vector) == 0 {
-			o.vector, o.vectorModel = vectors[o.namespace].GetVector(), vectors[o.namespace].GetVectorModel()
+		o.request.Seeds = seeds[o.namespace]
+		if len(o.request.Vector) == 0 {
+			o.request.Vector, o.request.VectorModel = vectors[o.namespace].GetVector(), vectors[o.namespace].GetVectorModel()
 		}
 	}
 }

@@ -86,7 +86,7 @@ func endLeg(span trace.Span, o outcome) {
 		attribute.Bool("triskele.hedged", o.hedged),
 		attribute.Bool("triskele.unneeded", o.unneeded),
 	)
-	if o.atLeast != "" {
+	if o.request.GetAtLeast() != "" {
 		span.SetAttributes(attribute.Bool("triskele.stale", o.answer.GetStale()))
 	}
 	if o.lost() {
