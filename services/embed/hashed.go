@@ -82,7 +82,7 @@ type word struct {
 type scratch struct {
 	folded []byte
 	words  []word
-	slots  []int32 // hash table over words: 0 is free, n means words[n-1]
+	places map[uint64]int // of words, by hash
 	grams  []uint64
 }
 
@@ -133,43 +133,21 @@ func add(sums *[dimensions]float64, hash uint64, weight float64) {
 
 // split finds the distinct words of the folded text and counts them.
 func (s *scratch) split() {
+	if clear(s.places); s.places == nil || len(s.words) > 2048 { // a long document's map would be cleared for each later text
+		s.places = map[uint64]int{}
+	}
 	s.words = s.words[:0]
-	clear(s.slots)
-	if len(s.slots) == 0 || len(s.slots) > 4096 { // a long document's table would be cleared for each later text
-		s.slots = make([]int32, 64)
-	}
 	for start, end := tokens.Next(s.folded, 0); start < end; start, end = tokens.Next(s.folded, end) {
-		s.count(start, end)
-	}
-}
-
-// count counts one occurrence of a word.
-func (s *scratch) count(start, end int) {
-	letters := tokens.Cut(s.folded[start:end])
-	hash := tokens.HashWord(tokens.Stem(letters))
-	slot := s.slot(hash)
-	if n := s.slots[slot]; n > 0 {
-		s.words[n-1].count++
-		return
-	}
-	s.words = append(s.words, word{hash: hash, start: int32(start), end: int32(start + len(letters)), count: 1})
-	s.slots[slot] = int32(len(s.words))
-	if 2*len(s.words) > len(s.slots) {
-		s.slots = make([]int32, 2*len(s.slots))
-		for n, w := range s.words {
-			s.slots[s.slot(w.hash)] = int32(n + 1)
+		letters := tokens.Cut(s.folded[start:end])
+		hash := tokens.HashWord(tokens.Stem(letters))
+		place, known := s.places[hash]
+		if !known {
+			place = len(s.words)
+			s.places[hash] = place
+			s.words = append(s.words, word{hash: hash, start: int32(start), end: int32(start + len(letters))})
 		}
+		s.words[place].count++
 	}
-}
-
-// slot returns the slot of a hash in the table, or the free slot where it belongs.
-func (s *scratch) slot(hash uint64) int {
-	mask := len(s.slots) - 1
-	i := int(hash>>8) & mask
-	for s.slots[i] > 0 && s.words[s.slots[i]-1].hash != hash {
-		i = (i + 1) & mask
-	}
-	return i
 }
 
 // addGrams adds a word's n-grams, each with weight over the square root of their number: long words weigh no more than short
