@@ -12,7 +12,7 @@ import (
 )
 
 // withSQL calls fn with the database as package schema takes it. pool is nil for a file.
-func (b *Backend) withSQL(pool *pgxpool.Pool, fn func(*sql.DB, schema.Engine) error) error {
+func withSQL[T any](b *Backend, pool *pgxpool.Pool, fn func(*sql.DB, schema.Engine) (T, error)) (T, error) {
 	if pool == nil {
 		return fn(b.store.File.Write, schema.SQLite)
 	}
@@ -22,38 +22,31 @@ func (b *Backend) withSQL(pool *pgxpool.Pool, fn func(*sql.DB, schema.Engine) er
 }
 
 // Migrate is schema.Up.
-func (b *Backend) Migrate(ctx context.Context, tell ...func(schema.Step)) (steps []schema.Step, err error) {
-	err = b.withSQL(b.store.Pool, func(db *sql.DB, engine schema.Engine) error {
-		steps, err = schema.Up(ctx, db, engine, tell...)
-		return err
-	})
+func (b *Backend) Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error) {
 	if b.store.Pool != nil {
-		b.store.Pool.Reset() // older connections do not know the vector extension's types
+		defer b.store.Pool.Reset() // older connections do not know the vector extension's types
 	}
-	return steps, err
+	return withSQL(b, b.store.Pool, func(db *sql.DB, engine schema.Engine) ([]schema.Step, error) {
+		return schema.Up(ctx, db, engine, tell...)
+	})
 }
 
 // Plan is schema.Plan.
-func (b *Backend) Plan(ctx context.Context) (steps []schema.Planned, err error) {
-	err = b.withSQL(b.store.Pool, func(db *sql.DB, engine schema.Engine) error {
-		steps, err = schema.Plan(ctx, db, engine)
-		return err
-	})
-	return steps, err
+func (b *Backend) Plan(ctx context.Context) ([]schema.Planned, error) {
+	return withSQL(b, b.store.Pool, func(db *sql.DB, engine schema.Engine) ([]schema.Planned, error) { return schema.Plan(ctx, db, engine) })
 }
 
 // Status is schema.Status.
-func (b *Backend) Status(ctx context.Context) (steps []schema.Step, err error) {
-	err = b.withSQL(b.store.Pool, func(db *sql.DB, engine schema.Engine) error {
-		steps, err = schema.Status(ctx, db, engine)
-		return err
-	})
-	return steps, err
+func (b *Backend) Status(ctx context.Context) ([]schema.Step, error) {
+	return withSQL(b, b.store.Pool, func(db *sql.DB, engine schema.Engine) ([]schema.Step, error) { return schema.Status(ctx, db, engine) })
 }
 
 // Check is schema.Check, of the standby if there is one.
 func (b *Backend) Check(ctx context.Context, tracks ...string) error {
-	return b.withSQL(b.Standby.Or(b.store.Pool), func(db *sql.DB, engine schema.Engine) error { return schema.Check(ctx, db, engine, tracks...) })
+	_, err := withSQL(b, b.Standby.Or(b.store.Pool), func(db *sql.DB, engine schema.Engine) (struct{}, error) {
+		return struct{}{}, schema.Check(ctx, db, engine, tracks...)
+	})
+	return err
 }
 
 // Distribute is schema.Distribute; a file cannot be distributed.
@@ -61,7 +54,7 @@ func (b *Backend) Distribute(ctx context.Context) error {
 	if b.store.File != nil {
 		return errors.New("only PostgreSQL with the extension citus distributes tables")
 	}
-	err := b.withSQL(b.store.Pool, func(db *sql.DB, _ schema.Engine) error { return schema.Distribute(ctx, db) })
+	_, err := withSQL(b, b.store.Pool, func(db *sql.DB, _ schema.Engine) (struct{}, error) { return struct{}{}, schema.Distribute(ctx, db) })
 	b.store.Pool.Reset() // older connections do not tell the nodes which namespace they are about
 	return err
 }
