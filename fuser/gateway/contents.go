@@ -35,7 +35,9 @@ func (g *Gateway) checkNamespaces(ctx context.Context, r *recall, outcomes []out
 			continue
 		}
 		asking = append(asking, func() {
-			_, err := g.namespace(ctx, namespace)
+			_, err := timedCall(ctx, g.memory.dependency, func(ctx context.Context) (*triskelev1.GetNamespaceResponse, error) {
+				return g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+			})
 			unknown[i] = status.Code(err) == codes.NotFound
 		})
 	}
@@ -53,13 +55,6 @@ func (g *Gateway) forMemory(r *recall) time.Duration {
 		return min(left, most)
 	}
 	return left
-}
-
-// namespace asks the memory service about a namespace.
-func (g *Gateway) namespace(ctx context.Context, name string) (*triskelev1.GetNamespaceResponse, error) {
-	return timedCall(ctx, g.memory.dependency, func(ctx context.Context) (*triskelev1.GetNamespaceResponse, error) {
-		return g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: name})
-	})
 }
 
 // get fetches memories. For a failure it returns the state and the reason that the recall reports.

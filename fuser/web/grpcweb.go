@@ -90,13 +90,11 @@ func call(inside *rpc.Local, r *http.Request, body frames, answer func(proto.Mes
 
 // outgoing is the request's context with the headers that a gateway reads.
 func outgoing(r *http.Request) context.Context {
-	ctx := r.Context()
+	headers := metadata.MD{}
 	for _, name := range append([]string{"Authorization"}, passed...) {
-		for _, value := range r.Header.Values(name) {
-			ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(name), value)
-		}
+		headers.Append(name, r.Header.Values(name)...)
 	}
-	return ctx
+	return metadata.NewOutgoingContext(r.Context(), headers)
 }
 
 // frames are the messages of a request's body.

@@ -112,20 +112,14 @@ func (db *DB) update(ctx context.Context, fn func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// Queryer is a transaction or a set of connections.
-type Queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// Conn is a Queryer that also runs other statements.
+// Conn is a transaction or a set of connections.
 type Conn interface {
-	Queryer
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // Query returns what scan makes of each row of a statement. It gets the row's Scan.
-func Query[T any](ctx context.Context, db Queryer, scan func(scan func(...any) error) (T, error), statement string, args ...any) ([]T, error) {
+func Query[T any](ctx context.Context, db Conn, scan func(scan func(...any) error) (T, error), statement string, args ...any) ([]T, error) {
 	rows, err := db.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err
