@@ -41,13 +41,9 @@ func (p insertPlan) outcome() []Inserted {
 func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) (insertPlan, error) {
 	within := scope(namespacesOf(records))
 	type keyName struct{ namespace, key string }
-	type idName struct {
-		namespace string
-		id        uuid.UUID
-	}
-	byID, byKey, replacements := map[idName]place{}, map[keyName]place{}, map[idName]record.Record{}
+	byID, byKey, replacements := map[record.Key]place{}, map[keyName]place{}, map[record.Key]record.Record{}
 	remember := func(r record.Record, at place) {
-		byID[idName{r.Namespace, r.ID}] = at
+		byID[r.Key()] = at
 		if r.IdempotencyKey != "" {
 			byKey[keyName{r.Namespace, r.IdempotencyKey}] = at
 		}
@@ -73,7 +69,7 @@ func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) (inse
 		}
 		for _, r := range found {
 			remember(r, place{fresh: -1, held: r})
-			old := idName{namespace, r.Supersedes}
+			old := record.Key{Namespace: namespace, ID: r.Supersedes}
 			if first, ok := replacements[old]; r.Supersedes != uuid.Nil && (!ok || older(r, first)) {
 				replacements[old] = r
 			}
@@ -83,11 +79,11 @@ func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) (inse
 	for i, r := range records {
 		at, ok := byKey[keyName{r.Namespace, r.IdempotencyKey}]
 		if !ok {
-			at, ok = byID[idName{r.Namespace, r.ID}]
+			at, ok = byID[r.Key()]
 		}
 		switch {
 		case !ok:
-			if by, replaced := replacements[idName{r.Namespace, r.ID}]; replaced && r.SupersededBy == uuid.Nil {
+			if by, replaced := replacements[r.Key()]; replaced && r.SupersededBy == uuid.Nil {
 				r.SupersededBy = by.ID
 			}
 			at = place{fresh: len(plan.fresh), held: r}
