@@ -51,7 +51,7 @@ var (
 // read from the standby, unless it is nil. Building an index for namespaces that are too large for memory ends with ctx.
 //
 // On SQLite, a namespace that is not in memory has no hits.
-func New(ctx context.Context, store sqldb.Store, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Progress) (*Leg, error) {
+func New(ctx context.Context, store sqldb.Store, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks *queue.Queue) (*Leg, error) {
 	l := &Leg{
 		Follower: queue.Follow(tasks, indexName), Standby: standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: NewModels(store),
 		use: modelUse{at: time.Now()}, loading: 0.3, index: hnswIndex{background: ctx},

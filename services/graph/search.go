@@ -38,7 +38,7 @@ var (
 )
 
 // New returns the graph of a database. images get its part; q reports pending tasks. A file is searched only in memory.
-func New(store sqldb.Store, images *replica.Set, q queue.Progress, config Config) *Leg {
+func New(store sqldb.Store, images *replica.Set, q *queue.Queue, config Config) *Leg {
 	r, share := reader{read: readSQLite, model: config.modelName()}, 0.9
 	if store.File == nil {
 		r.read, share = readPostgres, 0.5 // the SQL search gets the rest

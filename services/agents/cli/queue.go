@@ -23,7 +23,7 @@ type selectionFlags struct {
 	databaseFlags
 }
 
-func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(queue.Care) error) error {
+func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(*queue.Queue) error) error {
 	return f.existing(ctx, env, func(b *backend.Backend) error { return fn(b.Queue()) })
 }
 
@@ -44,7 +44,7 @@ func (c *queueListCmd) Validate() error {
 
 // Run lists tasks without the content of their memories.
 func (c *queueListCmd) Run(ctx context.Context, env *Env) error {
-	return c.with(ctx, env, func(q queue.Care) error {
+	return c.with(ctx, env, func(q *queue.Queue) error {
 		entries, err := q.List(ctx, queue.Selection{Index: c.Index, Namespace: c.Namespace, Dead: c.Dead}, c.Limit)
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ type queueRetryCmd struct {
 
 // Run makes dead tasks due again.
 func (c *queueRetryCmd) Run(ctx context.Context, env *Env) error {
-	return c.with(ctx, env, func(q queue.Care) error {
+	return c.with(ctx, env, func(q *queue.Queue) error {
 		n, err := q.Retry(ctx, queue.Selection{Index: c.Index, Namespace: c.Namespace})
 		if err != nil {
 			return err

@@ -2,31 +2,23 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// postgresQueue is the queue in PostgreSQL.
-type postgresQueue struct {
-	rows
-	pool *pgxpool.Pool
-}
-
-// Claim implements Store. It looks for due tasks without locks, and then locks them within each namespace: a distributed engine
-// locks rows of one node at a time. What another worker has locked meanwhile is left to it.
+// claimLocking is Claim on PostgreSQL. It looks for due tasks without locks, and then locks them within each namespace: a distributed
+// engine locks rows of one node at a time. What another worker has locked meanwhile is left to it.
 //
 // The operator || keeps the planner from index_queue_since, which looks as good as the primary key to it, and has all tasks.
-func (q postgresQueue) Claim(ctx context.Context, index string, n int, lease time.Duration) (tasks []Task, err error) {
+func (q *Queue) claimLocking(ctx context.Context, index string, n int, lease time.Duration) (tasks []Task, err error) {
 	due := map[string][]uuid.UUID{}
 	var key record.Key
 	var looking sqldb.Batch
@@ -58,35 +50,13 @@ func (q postgresQueue) Claim(ctx context.Context, index string, n int, lease tim
 			return err
 		})
 	}
-	err = postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
-	if bad, ok := errors.AsType[*record.UndecodableError](err); ok {
-		err = errors.Join(err, q.setAside(ctx, index, bad))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return tasks, nil
+	err = postgres.In(q.store.Pool, postgres.AllNamespaces).Send(ctx, batch)
+	return tasks, err
 }
 
-// Extend implements Store.
-func (q postgresQueue) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
-	return q.each(ctx, index, tasks, `
-		UPDATE memory.index_queue q SET not_before = now() + $3::interval
-		FROM unnest($4::uuid[], $5::bigint[], $6::bigint[]) AS t (memory_id, revision, sequence)
-		WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = t.memory_id
-			AND q.revision <= t.revision AND q.sequence <= t.sequence AND NOT q.dead`, lease)
-}
-
-// Done implements Store.
-func (q postgresQueue) Done(ctx context.Context, index string, tasks []Task) error {
-	return q.each(ctx, index, tasks, `
-		DELETE FROM memory.index_queue q USING unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS d (memory_id, revision, sequence)
-		WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = d.memory_id AND q.revision <= d.revision AND q.sequence <= d.sequence`)
-}
-
-// each runs a statement for each namespace of tasks, all in one transaction. Its arguments are the namespace, the index and further
-// ones, before the tasks' ids, revisions and sequences.
-func (q postgresQueue) each(ctx context.Context, index string, tasks []Task, statement string, more ...any) error {
+// each runs a statement of PostgreSQL's for each namespace of tasks, all in one transaction. Its arguments are the namespace, the index
+// and further ones, before the tasks' ids, revisions and sequences.
+func (q *Queue) each(ctx context.Context, index string, tasks []Task, statement string, more ...any) error {
 	in := map[string]sqldb.Rows{}
 	for _, t := range tasks {
 		in[t.Record.Namespace] = append(in[t.Record.Namespace], []any{t.Record.ID, t.Record.Revision, t.Sequence})

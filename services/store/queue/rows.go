@@ -2,18 +2,40 @@ package queue
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// rows are the queue's tables, as both engines have them.
-type rows struct{ read, write sqldb.DB }
+// Queue is the queue of a database of either engine. The memory store's transaction enqueues tasks.
+type Queue struct {
+	// Awaited, if not nil, is called when a caller waits for an index. Set it before the first call.
+	Awaited func()
+
+	store       sqldb.Store
+	read, write sqldb.DB
+
+	mu     sync.Mutex
+	leases map[leased]holder // of a SQLite file's tasks
+}
+
+// New returns the queue of a database.
+func New(store sqldb.Store) *Queue {
+	q := &Queue{store: store, read: store.DB(), write: store.DB(), leases: map[leased]holder{}}
+	if store.File != nil {
+		q.write = sqldb.DB{SQLite: store.File.Write}
+	}
+	return q
+}
 
 // Enqueue adds the records' tasks in the transaction that has stored the records. Table memory.indexes lists the indexes, and
 // which of them take sensitive records. Records that are not sensitive get no tasks for the indexes in but.
@@ -67,15 +89,64 @@ func Drop(ctx context.Context, tx sqldb.Tx, index string, r record.Record) error
 }
 
 // setAside makes the task of a memory dead that cannot be decoded.
-func (q rows) setAside(ctx context.Context, index string, bad *record.UndecodableError) error {
+func (q *Queue) setAside(ctx context.Context, index string, bad *record.UndecodableError) error {
 	_, err := q.write.In(bad.Namespace).Exec(ctx, `
 		UPDATE memory.index_queue SET dead = true, attempts = attempts + 1, last_error = $4
 		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3`, bad.Namespace, index, bad.ID, bad.Public())
 	return err
 }
 
-// Fail implements Store.
-func (q rows) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
+// Claim leases up to n due tasks of an index, oldest first; tasks of one transaction come in id order. No other worker gets them before
+// the lease ends. A memory that cannot be decoded is an error: its task becomes dead. The tasks claimed with it are due again when the
+// lease ends, or earlier.
+func (q *Queue) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
+	claim := q.claimLocking
+	if q.store.File != nil {
+		claim = q.claimInMemory
+	}
+	tasks, err := claim(ctx, index, n, lease)
+	if bad, ok := errors.AsType[*record.UndecodableError](err); ok {
+		err = errors.Join(err, q.setAside(ctx, index, bad))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tasks, nil
+}
+
+// Extend makes the leases of tasks end after the given time; 0 makes the tasks due at once. It skips tasks whose memory has changed
+// since the claim.
+func (q *Queue) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
+	if q.store.File != nil {
+		q.extendInMemory(index, tasks, lease)
+		return nil
+	}
+	return q.each(ctx, index, tasks, `
+		UPDATE memory.index_queue q SET not_before = now() + $3::interval
+		FROM unnest($4::uuid[], $5::bigint[], $6::bigint[]) AS t (memory_id, revision, sequence)
+		WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = t.memory_id
+			AND q.revision <= t.revision AND q.sequence <= t.sequence AND NOT q.dead`, lease)
+}
+
+// Done removes tasks, except those whose memory has changed since the claim.
+func (q *Queue) Done(ctx context.Context, index string, tasks []Task) error {
+	if q.store.File == nil {
+		return q.each(ctx, index, tasks, `
+			DELETE FROM memory.index_queue q USING unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS d (memory_id, revision, sequence)
+			WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = d.memory_id AND q.revision <= d.revision AND q.sequence <= d.sequence`)
+	}
+	defer q.release(index, tasks)
+	return q.store.File.Update(ctx, func(tx *sql.Tx) error {
+		return sqlite.ExecEach(ctx, tx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
+			tasks, func(t Task) []any {
+				return []any{t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence}
+			})
+	})
+}
+
+// Fail postpones a task until retryAt, or makes it dead. The reason is shown: it must not quote a memory.
+func (q *Queue) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
+	defer q.release(index, []Task{task})
 	_, err := q.write.In(task.Record.Namespace).Exec(ctx, `
 		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $6, dead = $7, last_error = $8
 		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4 AND sequence <= $5`,
@@ -96,37 +167,39 @@ func scanStatus(scan sqldb.Scan, s *Status, before ...any) error {
 }
 
 // status counts the tasks that meet a condition.
-func (q rows) status(ctx context.Context, namespace, condition string, args ...any) (s Status, err error) {
+func (q *Queue) status(ctx context.Context, namespace, condition string, args ...any) (s Status, err error) {
 	_, err = sqldb.Query(ctx, q.read.In(namespace), `SELECT `+counts+` FROM memory.index_queue WHERE `+condition, args, func(scan sqldb.Scan) (struct{}, error) {
 		return struct{}{}, scanStatus(scan, &s)
 	})
 	return s, err
 }
 
-// Status implements Store.
-func (q rows) Status(ctx context.Context, index, namespace string) (Status, error) {
+// Status counts an index's tasks in a namespace.
+func (q *Queue) Status(ctx context.Context, index, namespace string) (Status, error) {
 	return q.status(ctx, namespace, `namespace = $1 AND index_name = $2`, namespace, index)
 }
 
-// StatusIn is Progress.Status as a database has it, which may be a standby.
+// StatusIn is Queue.Status as a database has it, which may be a standby.
 func StatusIn(ctx context.Context, db sqldb.DB, index, namespace string) (Status, error) {
-	return rows{read: db}.Status(ctx, index, namespace)
+	return (&Queue{read: db}).Status(ctx, index, namespace)
 }
 
-// Total implements Store.
-func (q rows) Total(ctx context.Context, index string) (Status, error) {
+// Total counts an index's tasks in all namespaces. It reads them all: use it for metrics, not per call.
+func (q *Queue) Total(ctx context.Context, index string) (Status, error) {
 	return q.status(ctx, postgres.AllNamespaces, `index_name = $1`, index)
 }
 
-// Behind implements Store.
-func (q rows) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
+// Behind counts an index's tasks in a namespace, dead ones included, up to a limit.
+func (q *Queue) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
 	_, err = q.read.In(namespace).Call(ctx, `SELECT memory.behind($1, $2, $3)`, `SELECT count(*) FROM (SELECT 1 FROM index_queue WHERE namespace = $1 AND index_name = $2 LIMIT $3)`,
 		[]any{namespace, index, limit}, &n)
 	return n, err
 }
 
-// Knows implements Store.
-func (q rows) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+// Knows reports whether an index has processed a write, and all writes acknowledged before it began. It checks the oldest task that
+// blocks the write: if that one is dead, gaveUp is true and waiting is useless. A sequence of no write yet is a *record.FieldError
+// for at_least.
+func (q *Queue) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
 	last := `coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`
 	if q.read.SQLite != nil {
 		last = `(SELECT last FROM write_sequence)`
@@ -139,11 +212,14 @@ func (q rows) Knows(ctx context.Context, index, namespace string, sequence int64
 	if err = q.read.In(namespace).Send(ctx, &batch); err == nil && !written { // it is another database's, or from before a restore
 		err = &record.FieldError{Field: "at_least", MustBe: fmt.Sprintf("must be a revision token that this database gave for namespace %q", namespace)}
 	}
+	if err == nil && blocked && !gaveUp && q.Awaited != nil {
+		q.Awaited()
+	}
 	return err == nil && !blocked, gaveUp, err
 }
 
-// Backlog implements Store.
-func (q rows) Backlog(ctx context.Context, n int) ([]Backlog, error) {
+// Backlog returns the n worst pairs of index and namespace: those with dead tasks first, then by lag.
+func (q *Queue) Backlog(ctx context.Context, n int) ([]Backlog, error) {
 	return sqldb.Query(ctx, q.read.In(postgres.AllNamespaces), `
 		SELECT index_name, namespace, `+counts+` FROM memory.index_queue GROUP BY index_name, namespace
 		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, min(enqueued_at) FILTER (WHERE NOT dead) NULLS LAST, index_name, namespace LIMIT $1`,
@@ -153,8 +229,9 @@ func (q rows) Backlog(ctx context.Context, n int) ([]Backlog, error) {
 		})
 }
 
-// AsSensitive implements Discretion.
-func (q rows) AsSensitive(ctx context.Context, records []record.Record) (same bool, err error) {
+// AsSensitive reports whether all memories still exist with the sensitivity that the records have. It reads only namespace, id and
+// sensitivity of the records.
+func (q *Queue) AsSensitive(ctx context.Context, records []record.Record) (same bool, err error) {
 	in := map[string]sqldb.Rows{}
 	for _, r := range records {
 		in[r.Namespace] = append(in[r.Namespace], []any{r.ID, r.Sensitive})
@@ -173,8 +250,8 @@ func (q rows) AsSensitive(ctx context.Context, records []record.Record) (same bo
 // selected is the condition of a Selection with the arguments $1 to $3.
 const selected = `($1 = '' OR index_name = $1) AND ($2 = '' OR namespace = $2) AND (dead OR NOT $3)`
 
-// List implements Store.
-func (q rows) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
+// List returns up to n tasks, dead ones first, then the oldest.
+func (q *Queue) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
 	return sqldb.Query(ctx, q.read.In(postgres.AllNamespaces), `
 		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM memory.index_queue
 		WHERE `+selected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT $4`,
@@ -184,8 +261,8 @@ func (q rows) List(ctx context.Context, which Selection, n int) ([]Entry, error)
 		})
 }
 
-// Retry implements Store.
-func (q rows) Retry(ctx context.Context, which Selection) (int64, error) {
+// Retry makes dead tasks due again with no attempts, and returns how many there were.
+func (q *Queue) Retry(ctx context.Context, which Selection) (int64, error) {
 	return q.write.In(postgres.AllNamespaces).Exec(ctx, `
 		UPDATE memory.index_queue SET dead = false, attempts = 0, not_before = now(), last_error = '' WHERE dead AND `+selected,
 		which.Index, which.Namespace, which.Dead)

@@ -2,11 +2,8 @@ package queue
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,20 +11,10 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
-	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// sqliteQueue is the queue in a SQLite file. Leases are kept in memory: one process serves a file, and they end with it. If two
-// processes did, both would do the same work.
-type sqliteQueue struct {
-	rows
-	db *sqlite.DB
-
-	mu     sync.Mutex
-	leases map[leased]holder
-}
-
-// leased identifies a task that is leased.
+// leased identifies a task that is leased. Leases of a SQLite file's tasks are kept in memory: one process serves a file, and they end
+// with it. If two processes did, both would do the same work.
 type leased struct {
 	index, namespace string
 	id               uuid.UUID
@@ -41,8 +28,8 @@ type holder struct {
 
 func (t Task) of(index string) leased { return leased{index, t.Record.Namespace, t.Record.ID} }
 
-// Claim implements Store. It writes nothing, so it does not wait for the only connection that writes.
-func (q *sqliteQueue) Claim(ctx context.Context, index string, n int, length time.Duration) ([]Task, error) {
+// claimInMemory is Claim on SQLite. It writes nothing, so it does not wait for the only connection that writes.
+func (q *Queue) claimInMemory(ctx context.Context, index string, n int, length time.Duration) ([]Task, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -55,24 +42,19 @@ func (q *sqliteQueue) Claim(ctx context.Context, index string, n int, length tim
 			t.Record, err = sqldb.ScanRecord(scan, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
 			return t, err
 		})
-	if bad, ok := errors.AsType[*record.UndecodableError](err); ok {
-		return nil, errors.Join(err, q.setAside(ctx, index, bad))
-	}
-	if err != nil {
-		return nil, err
-	}
 	tasks = slices.DeleteFunc(tasks, func(t Task) bool {
-		return q.leases[t.of(index)].sequence >= t.Sequence && !q.leases[t.of(index)].until.IsZero()
+		l, is := q.leases[t.of(index)]
+		return is && l.sequence >= t.Sequence
 	})
 	tasks = tasks[:min(n, len(tasks))]
 	for _, t := range tasks {
 		q.leases[t.of(index)] = holder{now.Add(length), t.Sequence}
 	}
-	return tasks, nil
+	return tasks, err
 }
 
-// Extend implements Store.
-func (q *sqliteQueue) Extend(_ context.Context, index string, tasks []Task, length time.Duration) error {
+// extendInMemory is Extend on SQLite.
+func (q *Queue) extendInMemory(index string, tasks []Task, length time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
@@ -80,27 +62,10 @@ func (q *sqliteQueue) Extend(_ context.Context, index string, tasks []Task, leng
 			q.leases[t.of(index)] = holder{time.Now().Add(length), t.Sequence}
 		}
 	}
-	return nil
 }
 
-// Done implements Store.
-func (q *sqliteQueue) Done(ctx context.Context, index string, tasks []Task) error {
-	defer q.release(index, tasks)
-	return q.db.Update(ctx, func(tx *sql.Tx) error {
-		return sqlite.ExecEach(ctx, tx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
-			tasks, func(t Task) []any {
-				return []any{t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence}
-			})
-	})
-}
-
-// Fail implements Store.
-func (q *sqliteQueue) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
-	defer q.release(index, []Task{task})
-	return q.rows.Fail(ctx, index, task, retryAt, dead, reason)
-}
-
-func (q *sqliteQueue) release(index string, tasks []Task) {
+// release ends leases in memory, except those of later writes.
+func (q *Queue) release(index string, tasks []Task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {

@@ -41,7 +41,7 @@ type Backend struct {
 	store   sqldb.Store
 	path    string        // of the file
 	last    *diskerr.Last // of the memory stores' writes
-	tasks   queue.Store
+	tasks   *queue.Queue
 	tel     *telemetry.Service
 	derived map[string]memory.Derived // by the memory stores, instead of by workers
 	images  atomic.Pointer[replica.Set]
@@ -78,7 +78,8 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Bac
 	}
 	store := sqldb.Store{Pool: pool}
 	b := &Backend{store: store, last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{}}
-	b.tasks = urging{queue.New(store), b.wake}
+	b.tasks = queue.New(store)
+	b.tasks.Awaited = b.wake // workers notice writes of other processes only at their next claim
 	return b, nil
 }
 
@@ -172,7 +173,7 @@ func (b *Backend) Worker(name string, indexer queue.Indexer, log *slog.Logger) *
 }
 
 // Queue is the queue of the derived indexes' tasks.
-func (b *Backend) Queue() queue.Store { return b.tasks }
+func (b *Backend) Queue() *queue.Queue { return b.tasks }
 
 // told says that this process has committed something.
 func (b *Backend) told() {
@@ -202,22 +203,6 @@ type telling struct {
 func (t telling) Index(ctx context.Context, records []record.Record) error {
 	defer t.told()
 	return t.Indexer.Index(ctx, records)
-}
-
-// urging is a queue that wakes this process's workers when a caller waits for an index. On PostgreSQL they notice
-// writes of other processes only at their next claim.
-type urging struct {
-	queue.Store
-	wake func()
-}
-
-// Knows implements queue.Store.
-func (u urging) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
-	knows, gaveUp, err = u.Store.Knows(ctx, index, namespace, sequence)
-	if err == nil && !knows && !gaveUp {
-		u.wake()
-	}
-	return knows, gaveUp, err
 }
 
 // Concern returns what prevented the last write, "" if nothing did. Recalls continue meanwhile.

@@ -36,7 +36,7 @@ type Fixture struct {
 	Pool   *pgxpool.Pool
 	DB     *sqlite.DB
 	Memory *memory.Store
-	Queue  queue.Store
+	Queue  *queue.Queue
 	Tel    *telemetry.Service
 }
 
