@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"hash/maphash"
 	"iter"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -26,7 +28,10 @@ type inverted struct {
 	rows     *replica.Rows
 	settings Settings
 
-	numbers dictionary
+	// numbers of terms are found by hashes of their names, so that loading a namespace looks at no names that are known. That two of a
+	// million names have one hash has a probability of about one in 40 million.
+	numbers map[uint64]uint32
+	seed    maphash.Seed
 	terms   []term   // by number
 	unused  []uint32 // numbers without a term
 	emptied []uint32 // numbers whose last posting has gone
@@ -67,7 +72,7 @@ const (
 )
 
 func newInverted(rows *replica.Rows) *inverted {
-	return &inverted{rows: rows, settings: DefaultSettings(), numbers: newDictionary()}
+	return &inverted{rows: rows, settings: DefaultSettings(), numbers: map[uint64]uint32{}, seed: maphash.MakeSeed()}
 }
 
 // Bytes implements replica.Part.
@@ -169,12 +174,7 @@ func (p *inverted) set(s Settings) {
 	case !s.Prefix:
 		p.sorted = nil
 	case p.sorted == nil:
-		p.sorted = make([]uint32, 0, p.numbers.used)
-		for _, s := range p.numbers.slots {
-			if s.length > 0 {
-				p.sorted = append(p.sorted, s.number)
-			}
-		}
+		p.sorted = slices.AppendSeq(make([]uint32, 0, len(p.numbers)), maps.Values(p.numbers))
 		slices.SortFunc(p.sorted, func(a, b uint32) int { return cmp.Compare(p.terms[a].name, p.terms[b].name) })
 	}
 }
@@ -237,35 +237,31 @@ func (p *inverted) grow(row uint32) bool {
 
 // known returns the number of a term, if it has one.
 func (p *inverted) known(name string) (number uint32, known bool) {
-	_, s, known := p.numbers.find([]byte(name), p.named)
-	return s.number, known
-}
-
-// named reports whether a term has a name.
-func (p *inverted) named(number uint32, name []byte) bool {
-	return p.terms[number].name == string(name)
+	number, known = p.numbers[maphash.String(p.seed, name)]
+	return number, known
 }
 
 // number returns the number of a term, which gets one if it has none.
 func (p *inverted) number(name []byte) uint32 {
-	at, s, known := p.numbers.find(name, p.named)
+	hash := maphash.Bytes(p.seed, name)
+	number, known := p.numbers[hash]
 	if known {
-		return s.number
+		return number
 	}
-	s.number = uint32(len(p.terms))
+	number = uint32(len(p.terms))
 	if last := len(p.unused) - 1; last >= 0 {
-		s.number, p.unused = p.unused[last], p.unused[:last]
+		number, p.unused = p.unused[last], p.unused[:last]
 	} else {
 		p.terms = append(p.terms, term{})
 	}
-	t := &p.terms[s.number]
+	t := &p.terms[number]
 	*t = term{name: string(name), minLength: math.MaxUint16}
-	p.numbers.add(at, s)
+	p.numbers[hash] = number
 	p.bytes += termBytes + int64(len(name))
 	if p.sorted != nil {
-		p.sorted = slices.Insert(p.sorted, p.place(t.name), s.number)
+		p.sorted = slices.Insert(p.sorted, p.place(t.name), number)
 	}
-	return s.number
+	return number
 }
 
 // place returns the place of a term in sorted.
@@ -285,8 +281,7 @@ func (p *inverted) forget() {
 			at := p.place(t.name)
 			p.sorted = slices.Delete(p.sorted, at, at+1)
 		}
-		at, _, _ := p.numbers.find([]byte(t.name), p.named)
-		p.numbers.remove(at)
+		delete(p.numbers, maphash.String(p.seed, t.name))
 		p.bytes -= termBytes + int64(len(t.name))
 		*t = term{}
 		p.unused = append(p.unused, number)

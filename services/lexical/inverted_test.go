@@ -361,7 +361,7 @@ func (m *image) check(t *testing.T) {
 			seen[o.term] = true
 		}
 	}
-	if got := m.index.numbers.used; got != len(terms) {
+	if got := len(m.index.numbers); got != len(terms) {
 		t.Errorf("got %d terms, want %d", got, len(terms))
 	}
 	for name, df := range terms {
@@ -399,7 +399,7 @@ func TestLoadMany(t *testing.T) {
 	if got, want := loaded.documents, one.index.documents; got != want || want < 2*loadRows {
 		t.Errorf("got %d documents, want %d, and at least %d", got, want, 2*loadRows)
 	}
-	if got, want := loaded.numbers.used, one.index.numbers.used; got != want {
+	if got, want := len(loaded.numbers), len(one.index.numbers); got != want {
 		t.Errorf("got %d terms, want %d", got, want)
 	}
 	for _, want := range one.index.terms {
@@ -410,7 +410,7 @@ func TestLoadMany(t *testing.T) {
 		}
 	}
 	panicking := newInverted(one.rows)
-	panicking.numbers = dictionary{} // the first term panics
+	panicking.numbers = nil // the first term panics
 	if err := panicking.load(t.Context(), func(put func(uuid.UUID, []byte)) error {
 		for id, r := range one.records {
 			put(id, encode(r, one.index.settings.language().occurrences(r)))
@@ -462,8 +462,8 @@ func (m *image) compareLoaded(t *testing.T) {
 	for id := range loaded.records {
 		loaded.drop(id)
 	}
-	if left := loaded.index; left.numbers.used > 0 || left.documents != 0 || left.length != 0 || len(left.sorted) > 0 {
-		t.Errorf("after all memories went, there are %d terms, %d documents of length %d", left.numbers.used, left.documents, left.length)
+	if left := loaded.index; len(left.numbers) > 0 || left.documents != 0 || left.length != 0 || len(left.sorted) > 0 {
+		t.Errorf("after all memories went, there are %d terms, %d documents of length %d", len(left.numbers), left.documents, left.length)
 	}
 	if left, row := loaded.index.bytes, int64(len(loaded.index.lengths))*22; left != row {
 		t.Errorf("after all memories went, %d bytes are left, want %d", left, row)
