@@ -309,10 +309,6 @@ func (p *inverted) remove(row uint32) {
 		return
 	}
 	for number := range forwardTerms(p.forwardOf(row)) {
-		if p.loading != nil {
-			p.loading.of(row)[number].postings--
-			continue
-		}
 		t := &p.terms[number]
 		at, _ := slices.BinarySearch(t.postings, row<<8)
 		t.postings = slices.Delete(t.postings, at, at+1)

@@ -12,12 +12,8 @@ import (
 	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
-const (
-	// loadRows is the number of rows that are handed over at a time while a namespace is loaded.
-	loadRows = 128
-	// Lists of up to pagePostings postings share an array of sharedPages pages after loading.
-	pagePostings, sharedPages = 1 << 12, 16
-)
+// loadRows is the number of rows that are handed over at a time while a namespace is loaded.
+const loadRows = 128
 
 // fetched is the document of a row, with the bytes that it refers to.
 type fetched struct {
@@ -87,7 +83,7 @@ type tallies struct {
 	by   [][]tally // by processor and term
 }
 
-// tally is what a term has in some rows: how many postings, then the place of the next one, and their bounds.
+// tally is what a term has in some rows: how many postings, then the place of the next one in its list, and their bounds.
 type tally struct {
 	postings                uint32
 	maxFrequency, minLength uint16
@@ -98,9 +94,6 @@ func newTallies(rows int) *tallies {
 	n := max(1, min(runtime.GOMAXPROCS(0), pages))
 	return &tallies{rows: uint32(max(1, (pages+n-1)/n) * pageRows), by: make([][]tally, n)}
 }
-
-// of returns the tallies for a row.
-func (t *tallies) of(row uint32) []tally { return t.by[row/t.rows] }
 
 // count counts a posting.
 func (t *tallies) count(number, row uint32, tf, length uint16) {
@@ -115,7 +108,7 @@ func (t *tallies) count(number, row uint32, tf, length uint16) {
 
 // invert makes the postings of all rows, which have been counted. Each processor makes those of its rows.
 func (p *inverted) invert(ctx context.Context, counted *tallies) error {
-	pages := p.makeRoom(counted)
+	p.makeRoom(counted)
 	var working errgroup.Group
 	for worker, places := range counted.by {
 		working.Go(func() error {
@@ -129,9 +122,8 @@ func (p *inverted) invert(ctx context.Context, counted *tallies) error {
 					}
 					for number, occurrences := range forwardTerms(p.forwardOf(row)) {
 						tf, _ := frequencyIn(occurrences)
-						place := &places[number].postings
-						pages[*place/pagePostings][*place%pagePostings] = row<<8 | uint32(min(tf, manyTenths))
-						*place++
+						p.terms[number].postings[places[number].postings] = row<<8 | uint32(min(tf, manyTenths))
+						places[number].postings++
 					}
 				}
 				return nil
@@ -143,41 +135,20 @@ func (p *inverted) invert(ctx context.Context, counted *tallies) error {
 	return err
 }
 
-// makeRoom gives each term as much room as its postings need, and each processor its places there. A place is a page of the
-// result, times pagePostings, and a posting of the page.
-func (p *inverted) makeRoom(counted *tallies) (pages [][]uint32) {
-	var array []uint32
-	next := 0 // place in the array
+// makeRoom gives each term as much room as its postings need, and each processor its places there.
+func (p *inverted) makeRoom(counted *tallies) {
 	for number := range p.terms {
-		t, n := &p.terms[number], 0
+		t, n := &p.terms[number], uint32(0)
 		for _, of := range counted.by {
 			if number < len(of) {
-				n += int(of[number].postings)
-				t.maxFrequency, t.minLength = max(t.maxFrequency, of[number].maxFrequency), min(t.minLength, of[number].minLength)
+				part := &of[number]
+				t.maxFrequency, t.minLength = max(t.maxFrequency, part.maxFrequency), min(t.minLength, part.minLength)
+				part.postings, n = n, n+part.postings
 			}
+		}
+		if t.postings = make([]uint32, n); n == 0 {
+			p.emptied = append(p.emptied, uint32(number))
 		}
 		p.bytes += 5 * int64(n)
-		at := 0
-		switch {
-		case n == 0:
-			p.emptied = append(p.emptied, uint32(number))
-			continue
-		case n > pagePostings:
-			t.postings, at = make([]uint32, n), len(pages)*pagePostings
-			pages = slices.AppendSeq(pages, slices.Chunk(t.postings, pagePostings))
-		default:
-			if n > len(array) {
-				array, next = make([]uint32, sharedPages*pagePostings), len(pages)*pagePostings
-				pages = slices.AppendSeq(pages, slices.Chunk(array, pagePostings))
-			}
-			t.postings, array = array[:n:n], array[n:]
-			at, next = next, next+n
-		}
-		for _, of := range counted.by {
-			if number < len(of) {
-				of[number].postings, at = uint32(at), at+int(of[number].postings)
-			}
-		}
 	}
-	return pages
 }
