@@ -76,12 +76,9 @@ func lockSettings(ctx context.Context, tx sqldb.Tx, records []record.Record) (ma
 	if tx.SQLite == nil {
 		b.Exec(`SELECT pg_advisory_xact_lock_shared(`+settingsLock+`) FROM unnest($1::text[]) namespace`, namespaces)
 	}
-	var namespace, scorer string
+	var namespace string
 	var s Settings
-	b.Query(append([]any{&namespace}, s.targets(&scorer)...), func() {
-		s.Scorer = ScorerByName(scorer)
-		found[namespace] = s
-	}, `SELECT namespace, `+settingsColumns+` FROM lexical.settings WHERE namespace = ANY($1::text[])`, namespaces)
+	b.Query(append([]any{&namespace}, s.targets()...), func() { found[namespace] = s }, `SELECT namespace, `+settingsColumns+` FROM lexical.settings WHERE namespace = ANY($1::text[])`, namespaces)
 	return found, tx.In(all).Send(ctx, &b)
 }
 

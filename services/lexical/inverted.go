@@ -89,11 +89,7 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 		return nil, replica.ErrTooLarge
 	}
 	settings := DefaultSettings()
-	var scorer string
-	if err := tx.Each(ctx, selectSettings, []any{namespace}, settings.targets(&scorer), func() error {
-		settings.Scorer = ScorerByName(scorer)
-		return nil
-	}); err != nil {
+	if err := tx.Each(ctx, selectSettings, []any{namespace}, settings.targets(), func() error { return nil }); err != nil {
 		return nil, err
 	}
 	var id uuid.UUID

@@ -57,7 +57,7 @@ func (l *Leg) view(ctx context.Context, q leg.Query, fn func(v *replica.View, s 
 	}
 	defer v.Close()
 	index := v.Part.(*inverted)
-	if hasRank && cmp.Or(q.Scorer, index.settings.Scorer, l.cfg.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+	if hasRank && cmp.Or(q.Scorer, index.settings.Scorer, ScorerByName(l.cfg.Scorer)) == triskelev1.Scorer_SCORER_TS_RANK {
 		return errRank
 	}
 	var s *bm25

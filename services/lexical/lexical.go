@@ -24,23 +24,28 @@
 package lexical
 
 import (
+	"errors"
 	"strings"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 )
 
-// Config tunes the leg of a whole process. Start from DefaultConfig.
+// Config tunes the leg of a whole process, as flags. Without a scorer it is BM25.
 type Config struct {
-	// Scorer ranks if neither the request nor the namespace names a scorer. Unspecified means BM25.
-	Scorer triskelev1.Scorer
-	// OrBroadenMinRank is the minimum ts_rank, 0 to 1, of memories with only some of the terms.
-	OrBroadenMinRank float64
+	Scorer           string  `help:"How the lexical leg ranks when neither the request nor the namespace says: bm25 or ts_rank." enum:"bm25,ts_rank" default:"bm25" env:"TRISKELE_SCORER"`
+	OrBroadenMinRank float64 `help:"Least ts_rank, 0 to 1, of a memory with only some of a query's words." default:"0.01" env:"TRISKELE_OR_BROADEN_MIN_RANK"`
 }
 
 // DefaultConfig returns the default configuration.
-func DefaultConfig() Config {
-	return Config{Scorer: triskelev1.Scorer_SCORER_BM25, OrBroadenMinRank: 0.01}
+func DefaultConfig() Config { return Config{Scorer: "bm25", OrBroadenMinRank: 0.01} }
+
+// Validate implements kong's interface.
+func (c Config) Validate() error {
+	if !(c.OrBroadenMinRank >= 0 && c.OrBroadenMinRank <= 1) {
+		return errors.New("--or-broaden-min-rank must be from 0 to 1")
+	}
+	return nil
 }
 
 // ScorerNames are the names of the scorers in flags and settings.

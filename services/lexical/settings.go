@@ -49,11 +49,11 @@ func (s Settings) Check() error {
 // language returns the rules for words. A language that only a newer program knows gets no stemmer.
 func (s Settings) language() language { return languages[s.Language] }
 
-// settingsColumns are the columns of Settings.targets.
-const settingsColumns = `language, k1, b, prefix, coalesce(scorer, '')`
+// settingsColumns are the columns of Settings.targets, with the scorer by its number in the contract.
+const settingsColumns = `language, k1, b, prefix, CASE scorer WHEN 'bm25' THEN 1 WHEN 'ts_rank' THEN 2 ELSE 0 END`
 
-func (s *Settings) targets(scorer *string) []any {
-	return []any{&s.Language, &s.K1, &s.B, &s.Prefix, scorer}
+func (s *Settings) targets() []any {
+	return []any{&s.Language, &s.K1, &s.B, &s.Prefix, (*int32)(&s.Scorer)}
 }
 
 // selectSettings selects the settings of namespace $1.
@@ -61,9 +61,8 @@ const selectSettings = `SELECT ` + settingsColumns + ` FROM lexical.settings WHE
 
 // readSettings returns a namespace's settings, or the default ones.
 func readSettings(ctx context.Context, db sqldb.Scoped, namespace string) (Settings, error) {
-	s, scorer := DefaultSettings(), ""
-	_, err := db.Get(ctx, selectSettings, []any{namespace}, s.targets(&scorer)...)
-	s.Scorer = ScorerByName(scorer)
+	s := DefaultSettings()
+	_, err := db.Get(ctx, selectSettings, []any{namespace}, s.targets()...)
 	return s, err
 }
 

@@ -22,11 +22,10 @@ var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable
 
 // inSQL calls fn in a transaction that searches a namespace, with the namespace's settings.
 func (l *Leg) inSQL(ctx context.Context, q leg.Query, fn func(pgx.Tx, Settings) error) error {
-	settings, scorer := DefaultSettings(), ""
+	settings := DefaultSettings()
 	first := func(batch *pgx.Batch) {
 		batch.Queue(selectSettings, q.Namespace).Query(func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, settings.targets(&scorer), func() error { return nil })
-			settings.Scorer = ScorerByName(scorer)
+			_, err := pgx.ForEachRow(rows, settings.targets(), func() error { return nil })
 			return err
 		})
 	}
@@ -44,7 +43,7 @@ func (l *Leg) searchInSQL(ctx context.Context, q leg.Query, why error) (result l
 		}
 		result, err = l.searchByRank(ctx, tx, q, understood)
 		result.ScoreKind = kind
-		if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED && cmp.Or(q.Scorer, settings.Scorer, l.cfg.Scorer) != triskelev1.Scorer_SCORER_TS_RANK {
+		if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED && cmp.Or(q.Scorer, settings.Scorer, ScorerByName(l.cfg.Scorer)) != triskelev1.Scorer_SCORER_TS_RANK {
 			result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by ts_rank: "+why.Error()
 		}
 		if err != nil || !q.MarkExact {

@@ -67,7 +67,7 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	config := lexical.DefaultConfig()
-	config.Scorer = lexical.ScorerByName(c.Scorer)
+	config.Scorer = c.Scorer
 	report, err := eval.Run(ctx, eval.Options{
 		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Gateway: c.Gateway, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
 		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(),

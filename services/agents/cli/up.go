@@ -37,7 +37,7 @@ type upCmd struct {
 	databaseFlags
 	Embedder    open.Flags           `embed:"" group:"Embedder:"`
 	Graph       graph.Flags          `embed:"" group:"Graph leg:"`
-	Lexical     lexical.Flags        `embed:"" group:"Lexical leg:"`
+	Lexical     lexical.Config       `embed:"" group:"Lexical leg:"`
 	Curator     curator.Config       `embed:"" prefix:"curator-" group:"Curator:"`
 	Extractor   extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
 	Search      replica.Config       `embed:"" group:"Search in memory:"`
@@ -114,7 +114,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
-		Lexical: c.Lexical.Config(), Search: c.Search, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
+		Lexical: c.Lexical, Search: c.Search, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err

@@ -14,11 +14,11 @@ import (
 )
 
 func main() {
-	var f lexical.Flags
+	var config lexical.Config
 	var search replica.Config
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
 		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			images := b.Images(ctx, search, log)
-			return daemon.Leg(b, b.Lexical(images, f.Config()), images, tel, log), nil
-		}, &f, &search)
+			return daemon.Leg(b, b.Lexical(images, config), images, tel, log), nil
+		}, &config, &search)
 }

@@ -54,7 +54,7 @@ func (s *Snapshot) failed(rc int32) error {
 }
 
 // Each runs a query and calls fn for each row, whose columns are then in targets: *[]byte, valid until fn returns and nil for NULL,
-// *string, *uuid.UUID, *int64, *float64 or *bool. Arguments are strings and int64.
+// *string, *uuid.UUID, *int64, *int32, *float64 or *bool. Arguments are strings and int64.
 func (s *Snapshot) Each(ctx context.Context, query string, args, targets []any, fn func() error) error {
 	statement, free, err := s.prepare(query, args)
 	defer free()
@@ -139,6 +139,8 @@ func (s *Snapshot) column(statement uintptr, i int32, target any) error {
 	switch target := target.(type) {
 	case *int64:
 		*target = sqlite3.Xsqlite3_column_int64(s.tls, statement, i)
+	case *int32:
+		*target = int32(sqlite3.Xsqlite3_column_int64(s.tls, statement, i))
 	case *float64:
 		*target = sqlite3.Xsqlite3_column_double(s.tls, statement, i)
 	case *bool:

@@ -27,6 +27,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/tests/lab/measure"
 )
 
@@ -122,7 +123,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 func (s *Study) prepare(options Options) error {
 	model := s.options.Embedder.Model()
 	s.Provided = Provenance{
-		Plan: checksum(options.Plan), Data: map[string]string{}, Store: s.options.Store, Scorer: s.options.Lexical.Scorer.String(),
+		Plan: checksum(options.Plan), Data: map[string]string{}, Store: s.options.Store, Scorer: lexical.ScorerByName(s.options.Lexical.Scorer).String(),
 		Embedder: fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions),
 		Revision: cmp.Or(options.Revision, eval.Commit()), Machine: eval.ThisMachine(),
 	}
