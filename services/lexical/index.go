@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
@@ -14,13 +14,12 @@ import (
 )
 
 // Index writes the forward index in the record's own transaction. It splits records into words before that begins, which takes longer
-// than to store them. Settings are known for certain in the transaction alone, so it guesses the language of a namespace: the last one, or
-// the default.
+// than to store them. Settings are known for certain in the transaction alone, so it guesses the language of a namespace: that of the last
+// write, if that was to the namespace, or the default.
 type Index struct {
 	Vectors bool // also writes tsvectors, which PostgreSQL has
 
-	mu     sync.Mutex
-	others map[string]string // languages of namespaces that last had another than the default
+	last atomic.Pointer[map[string]Settings] // of the namespaces of the last write
 }
 
 // Prepare splits records into words. put adds or replaces documents of records, these or others. A document whose words have not

@@ -116,7 +116,7 @@ const reindexBatch = 200
 // Reindex indexes a namespace's memories again, by the rules of this program and the current settings.
 func (l *Leg) Reindex(ctx context.Context, namespace string) error {
 	defer l.set.Told()
-	words := split{vectors: l.store.File == nil}
+	words := (&Index{Vectors: l.store.File == nil}).split(ctx, nil)
 	var after uuid.UUID
 	for more := true; more; {
 		err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {

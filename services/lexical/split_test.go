@@ -33,12 +33,12 @@ func TestSplitBeforeTheTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got, want) {
-				t.Errorf("tsvectors %v, %s: got %q, want %q", vectors, what, got, want)
+				t.Errorf("tsvectors %v, %s: got %v, want %v", vectors, what, got, want)
 			}
 		}
-		check("nothing ready", split{vectors: vectors}, records, want)
+		check("nothing ready", split{by: &Index{Vectors: vectors}}, records, want)
 		check("ready", x.split(t.Context(), records), records, want)
-		if got := x.split(t.Context(), records).languages; got["german"] != "german" || got["english"] != DefaultSettings().Language {
+		if got := x.split(t.Context(), records).rows; got[records[1].Key()].language != "german" || got[records[0].Key()].language != DefaultSettings().Language {
 			t.Errorf("the languages are guessed as %v, want the last ones", got)
 		}
 		check("others", x.split(t.Context(), records[:1]), records[1:], want[1:])
@@ -51,8 +51,8 @@ func TestSplitBeforeTheTransaction(t *testing.T) {
 		}
 		check("other tags", x.split(t.Context(), records), []record.Record{changed}, wantChanged)
 
-		x.learn(map[string]Settings{"german": DefaultSettings()})
-		if got := x.split(t.Context(), records).languages["german"]; got != DefaultSettings().Language {
+		x.last.Store(&map[string]Settings{"german": DefaultSettings()})
+		if got := x.split(t.Context(), records).rows[records[1].Key()].language; got != DefaultSettings().Language {
 			t.Errorf("the language is guessed as %q after it was the default, want the default", got)
 		}
 	}
