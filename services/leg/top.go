@@ -6,59 +6,32 @@ import (
 	"github.com/triskele/triskele/services/store/replica"
 )
 
-// Top keeps the first n of the values that it is given, in an order.
-type Top[T any] struct {
-	n       int
-	compare func(a, b T) int
-	kept    []T // a heap once it has n, the last on top
+// Top keeps the best n of the rows that it is given.
+type Top struct {
+	n    int
+	rows *replica.Rows
+	kept []Scored // in the order of hits
 }
 
-// NewTop returns an empty Top.
-func NewTop[T any](n int, compare func(a, b T) int) *Top[T] { return &Top[T]{n: n, compare: compare} }
+// TopRows returns an empty Top.
+func TopRows(n int, rows *replica.Rows) *Top { return &Top{n: n, rows: rows} }
 
-// TopRows returns a Top for rows in the order of hits.
-func TopRows(n int, rows *replica.Rows) *Top[Scored] {
-	return NewTop(n, func(a, b Scored) int { return a.Compare(rows, b) })
-}
-
-// Add reports whether n values are kept.
-func (t *Top[T]) Add(v T) (full bool) {
-	switch {
-	case len(t.kept) < t.n:
-		if t.kept = append(t.kept, v); len(t.kept) == t.n {
-			for i := t.n/2 - 1; i >= 0; i-- {
-				t.sink(i)
-			}
+// Add reports whether n rows are kept.
+func (t *Top) Add(v Scored) (full bool) {
+	compare := func(a, b Scored) int { return a.Compare(t.rows, b) }
+	if full = len(t.kept) == t.n; full {
+		if compare(v, t.Worst()) >= 0 {
+			return true
 		}
-	case t.compare(v, t.kept[0]) < 0:
-		t.kept[0] = v
-		t.sink(0)
+		t.kept = t.kept[:t.n-1]
 	}
+	at, _ := slices.BinarySearchFunc(t.kept, v, compare)
+	t.kept = slices.Insert(t.kept, at, v)
 	return len(t.kept) == t.n
 }
 
-// Worst is the last of n kept values.
-func (t *Top[T]) Worst() T { return t.kept[0] }
+// Worst is the last of n kept rows.
+func (t *Top) Worst() Scored { return t.kept[t.n-1] }
 
-// Sorted returns the kept values. No more may be added.
-func (t *Top[T]) Sorted() []T {
-	slices.SortFunc(t.kept, t.compare)
-	return t.kept
-}
-
-// sink restores the heap's order below its i-th element.
-func (t *Top[T]) sink(i int) {
-	for {
-		last := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(t.kept); child++ {
-			if t.compare(t.kept[child], t.kept[last]) > 0 {
-				last = child
-			}
-		}
-		if last == i {
-			return
-		}
-		t.kept[i], t.kept[last] = t.kept[last], t.kept[i]
-		i = last
-	}
-}
+// Sorted returns the kept rows, the best first.
+func (t *Top) Sorted() []Scored { return t.kept }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-
-	"github.com/triskele/triskele/services/leg"
 )
 
 const (
@@ -95,17 +93,18 @@ func (s *bm25) withAll(words []phraseWord) []uint32 {
 			rows = append(rows, row)
 		}
 	}
-	if len(rows) <= maxPhraseRows {
-		return rows
+	if len(rows) > maxPhraseRows {
+		rows = s.latest(rows)[:maxPhraseRows]
+		slices.Sort(rows)
 	}
-	latest := leg.NewTop(maxPhraseRows, func(a, b uint32) int {
+	return rows
+}
+
+// latest sorts rows by creation time, the latest first, and then by id.
+func (s *bm25) latest(rows []uint32) []uint32 {
+	slices.SortFunc(rows, func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(s.rows.Created[b], s.rows.Created[a]), slices.Compare(s.rows.IDs[a][:], s.rows.IDs[b][:]))
 	})
-	for _, row := range rows {
-		latest.Add(row)
-	}
-	rows = latest.Sorted()
-	slices.Sort(rows)
 	return rows
 }
 

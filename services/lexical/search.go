@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/replica"
@@ -369,7 +370,7 @@ func (s *bm25) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
 // exactMatches returns the selected memories whose title or content equals the query or a quoted phrase of it, latest first.
 // Such a memory has all terms of the text, so only the postings of its rarest term are read.
 func (s *bm25) exactMatches(text string) []leg.Hit {
-	found := leg.NewTop(maxEqual, compareLatest)
+	var rows []uint32
 	seen := map[uint32]bool{}
 	for hash, text := range quoted(text) {
 		var rarest []uint32
@@ -387,18 +388,15 @@ func (s *bm25) exactMatches(text string) []leg.Hit {
 			row := posting >> 8
 			if h := s.hashes[row]; (h[0] == hash || h[1] == hash) && !seen[row] && s.Has(row) {
 				seen[row] = true
-				hit := leg.HitAt(s.rows, row, 0)
-				hit.Matched = s.matched(row)
-				found.Add(hit)
+				rows = append(rows, row)
 			}
 		}
 	}
-	return found.Sorted()
-}
-
-// compareLatest orders by creation time, the latest first, and then by id.
-func compareLatest(a, b leg.Hit) int {
-	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
+	return slice.Map(s.latest(rows)[:min(len(rows), maxEqual)], func(row uint32) leg.Hit {
+		hit := leg.HitAt(s.rows, row, 0)
+		hit.Matched = s.matched(row)
+		return hit
+	})
 }
 
 // search returns the result of a search by BM25 in an image.
