@@ -76,7 +76,7 @@ func (s search) others(ctx context.Context, cause error) (hits []leg.Hit, err er
 }
 
 // scoresInSQL returns the scores of memories.
-func (l *Leg) scoresInSQL(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) (scores []leg.Score, err error) {
+func (l *Leg) scoresInSQL(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) (scores []leg.Hit, err error) {
 	err = postgres.Search(ctx, l.Or(l.models.store.Pool), namespace, map[string]string{"jit": "off"}, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, fmt.Sprintf(`
 			SELECT memory_id, round((1 - (embedding <=> $1::halfvec)) * %[1]d) / %[1]d
@@ -85,7 +85,7 @@ func (l *Leg) scoresInSQL(ctx context.Context, namespace string, vector []float3
 		if err != nil {
 			return err
 		}
-		scores, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Score, err error) {
+		scores, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Hit, err error) {
 			err = row.Scan(&score.ID, &score.Score)
 			score.Own = score.Score
 			return score, err

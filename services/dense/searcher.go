@@ -143,7 +143,17 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: cosine}, nil
 	}
 	result := found(q, l.embedder.Model(), vector, reason)
-	err = l.inMemory(ctx, q, vector, &result)
+	err = l.inMemory(ctx, q, vector, func(view *replica.View, vector []float32, c comparison) (err error) {
+		if q.ReturnVector {
+			result.Vector = vector
+		}
+		var cut string
+		result.Hits, cut, err = c.nearest(ctx, q)
+		if result.From(view); cut != "" {
+			qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
+		}
+		return err
+	})
 	if leg.NotInMemory(err) {
 		cause := err
 		if l.models.store.File != nil {
@@ -170,9 +180,9 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	return result, nil
 }
 
-// inMemory searches the image of the namespace.
-func (l *Leg) inMemory(ctx context.Context, q leg.Query, vector []float32, result *leg.Result) error {
-	view, err := l.view(ctx, q, replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text})
+// inMemory calls fn with the image of the query's namespace, the query's vector for it, and a comparison with that.
+func (l *Leg) inMemory(ctx context.Context, q leg.Query, vector []float32, fn func(*replica.View, []float32, comparison) error) error {
+	view, err := l.view(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -181,22 +191,13 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, vector []float32, resul
 	defer scratches.Put(work)
 	m := view.Part.(*matrix)
 	vector = m.whiten(q, vector)
-	if q.ReturnVector {
-		result.Vector = vector
-	}
-	c := comparison{m, work, view.Selection, prepared(vector[:m.of.queried]), share(ctx, 0.5)}
-	hits, cut, err := c.nearest(ctx, q)
-	result.Hits = hits
-	result.From(view)
-	if cut != "" {
-		qualify(result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
-	}
-	return err
+	return fn(view, vector, comparison{m, work, view.Selection, prepared(vector[:m.of.queried]), share(ctx, 0.5)})
 }
 
 // view returns the image of the query's namespace. The first search waits for the directions of its vectors, for a part of the time,
 // without the image's lock: changes wait for that.
-func (l *Leg) view(ctx context.Context, q leg.Query, need replica.Need) (*replica.View, error) {
+func (l *Leg) view(ctx context.Context, q leg.Query) (*replica.View, error) {
+	need := replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}
 	view, err := l.images.View(ctx, q.Namespace, need, l.loading)
 	if err != nil {
 		return nil, err
@@ -227,12 +228,15 @@ func qualify(result *leg.Result, state triskelev1.LegState, reason string) {
 }
 
 // Scores implements leg.Scorer.
-func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Hit, kind triskelev1.ScoreKind, err error) {
 	vector, _, err := queryVector(ctx, l.embedder, q)
 	if err != nil || vector == nil {
 		return nil, cosine, err
 	}
-	scores, err := l.scoresInMemory(ctx, q, vector, ids)
+	err = l.inMemory(ctx, q, vector, func(_ *replica.View, _ []float32, c comparison) error {
+		scores = q.Scores(c.rows, c.selection, ids, c.has, c.lend)
+		return nil
+	})
 	if leg.NotInMemory(err) {
 		if l.models.store.File != nil {
 			return nil, cosine, nil
@@ -240,17 +244,6 @@ func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.S
 		scores, err = l.scoresInSQL(ctx, q.Namespace, vector, ids)
 	}
 	return scores, cosine, err
-}
-
-func (l *Leg) scoresInMemory(ctx context.Context, q leg.Query, vector []float32, ids []uuid.UUID) ([]leg.Score, error) {
-	view, err := l.view(ctx, q, replica.Need{Part: part, Filter: q.Filter, Question: q.Text})
-	if err != nil {
-		return nil, err
-	}
-	defer view.Close()
-	m := view.Part.(*matrix)
-	c := comparison{matrix: m, selection: view.Selection, query: prepared(m.whiten(q, vector)[:m.of.queried])}
-	return q.Scores(m.rows, view.Selection, ids, m.has, c.lend), nil
 }
 
 // modelUse tells whether the model is active.

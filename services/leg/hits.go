@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/replica"
 )
 
@@ -16,13 +17,17 @@ func CompareHits(a, b Hit) int {
 
 // HitAt returns the memory of a row as a hit, with a score of its own.
 func HitAt(rows *replica.Rows, row uint32, score float64) Hit {
-	return Hit{ID: rows.IDs[row], Score: score, Own: score, Importance: rows.Importance[row], CreatedAt: time.UnixMicro(rows.Created[row]).UTC()}
+	return Scored{row, score, score}.hit(rows)
 }
 
 // Scored is a row with its score, and that without what neighbours in its thread lend.
 type Scored struct {
 	Row        uint32
 	Score, Own float64
+}
+
+func (a Scored) hit(rows *replica.Rows) Hit {
+	return Hit{ID: rows.IDs[a.Row], Score: a.Score, Own: a.Own, Importance: rows.Importance[a.Row], CreatedAt: time.UnixMicro(rows.Created[a.Row]).UTC()}
 }
 
 // Compare is CompareHits for rows. It looks at no more than it must.
@@ -52,10 +57,5 @@ func (q Query) Hits(rows *replica.Rows, found []Scored) []Hit {
 		found = slices.DeleteFunc(found, func(f Scored) bool { return f.Own < *q.MinScore })
 	}
 	slices.SortFunc(found, func(a, b Scored) int { return a.Compare(rows, b) })
-	hits := make([]Hit, min(len(found), q.Depth))
-	for i := range hits {
-		hits[i] = HitAt(rows, found[i].Row, found[i].Score)
-		hits[i].Own = found[i].Own
-	}
-	return hits
+	return slice.Map(found[:min(len(found), q.Depth)], func(f Scored) Hit { return f.hit(rows) })
 }

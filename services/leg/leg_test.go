@@ -165,20 +165,20 @@ func TestIndexStatus(t *testing.T) {
 // scorer is a searcher that scores single memories too.
 type scorer struct {
 	searcher
-	score func(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error)
+	score func(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, triskelev1.ScoreKind, error)
 }
 
-func (s scorer) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+func (s scorer) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, triskelev1.ScoreKind, error) {
 	return s.score(ctx, q, ids)
 }
 
 func TestScoreByIds(t *testing.T) {
 	known, unknown := uuid.New(), uuid.New()
-	s := leg.NewServer(scorer{score: func(_ context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+	s := leg.NewServer(scorer{score: func(_ context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, triskelev1.ScoreKind, error) {
 		if q.Namespace != "n" || q.Text != "x" || len(q.Vector) != 1 || len(ids) != 2 {
 			t.Errorf("query %+v, ids %v", q, ids)
 		}
-		return []leg.Score{{ID: known, Score: .5}}, triskelev1.ScoreKind_SCORE_KIND_COSINE, nil
+		return []leg.Hit{{ID: known, Score: .5}}, triskelev1.ScoreKind_SCORE_KIND_COSINE, nil
 	}}, tel(t), slog.New(slog.DiscardHandler))
 	req := &triskelev1.ScoreByIdsRequest{Namespace: "n", Query: "x", Vector: []float32{1}, Ids: []string{known.String(), unknown.String()}}
 	resp, err := s.ScoreByIds(t.Context(), req)
@@ -209,7 +209,7 @@ func (d discreet) Presentable(_ context.Context, namespace string, id uuid.UUID)
 	return id != d.hidden, nil
 }
 
-func (d discreet) Scores(ctx context.Context, q leg.Query, _ []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+func (d discreet) Scores(ctx context.Context, q leg.Query, _ []uuid.UUID) ([]leg.Hit, triskelev1.ScoreKind, error) {
 	_, err := d.Search(ctx, q)
 	return nil, triskelev1.ScoreKind_SCORE_KIND_COSINE, err
 }

@@ -16,16 +16,9 @@ import (
 
 // Scorer is implemented by a Searcher that can score given memories. The scores compare with those of its searches.
 type Scorer interface {
-	// Scores returns the scores of memories of q.Namespace for q.Text or q.Vector, in any order. Memories that the index lacks
-	// are left out. Neighbours that q.Filter lets pass lend, as in a search.
-	Scores(ctx context.Context, q Query, ids []uuid.UUID) ([]Score, triskelev1.ScoreKind, error)
-}
-
-// Score is the score of one memory, as in a Hit.
-type Score struct {
-	ID    uuid.UUID
-	Score float64
-	Own   float64
+	// Scores returns memories of q.Namespace with their scores for q.Text or q.Vector, in any order. Only ids and scores need be
+	// filled. Memories that the index lacks are left out. Neighbours that q.Filter lets pass lend, as in a search.
+	Scores(ctx context.Context, q Query, ids []uuid.UUID) ([]Hit, triskelev1.ScoreKind, error)
 }
 
 // ScoreByIds implements triskelev1.LegServiceServer.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/replica"
 )
 
@@ -148,10 +149,7 @@ func (q Query) Lent(rows *replica.Rows, selection *replica.Selection, best []Sco
 	if len(best) >= q.Depth { // lower scores are not among the best: nothing lowers a score
 		found = slices.DeleteFunc(found, func(f Scored) bool { return f.Score < least })
 	}
-	wanted := make([]uint32, len(around.Wanted))
-	for i, place := range around.Wanted {
-		wanted[i] = around.Rows[place]
-	}
+	wanted := slice.Map(around.Wanted, func(place int) uint32 { return around.Rows[place] })
 	slices.Sort(wanted)
 	for _, b := range best {
 		if _, is := slices.BinarySearch(wanted, b.Row); !is {
@@ -162,7 +160,7 @@ func (q Query) Lent(rows *replica.Rows, selection *replica.Selection, best []Sco
 }
 
 // Scores returns the scores of those of the memories that a leg has.
-func (q Query) Scores(rows *replica.Rows, selection *replica.Selection, ids []uuid.UUID, has func(row uint32) bool, lend Lender) []Score {
+func (q Query) Scores(rows *replica.Rows, selection *replica.Selection, ids []uuid.UUID, has func(row uint32) bool, lend Lender) []Hit {
 	var of []uint32
 	for _, id := range ids {
 		if row, known := rows.Row(id); known && has(row) {
@@ -171,11 +169,7 @@ func (q Query) Scores(rows *replica.Rows, selection *replica.Selection, ids []uu
 	}
 	around := Surround(rows, selection, of, q.Borrow, false)
 	defer around.Release()
-	scores := make([]Score, 0, len(of))
-	for _, f := range lend(around) {
-		scores = append(scores, Score{ID: rows.IDs[f.Row], Score: f.Score, Own: f.Own})
-	}
-	return scores
+	return slice.Map(lend(around), func(f Scored) Hit { return f.hit(rows) })
 }
 
 // bits mark rows.

@@ -50,7 +50,7 @@ func quoted(query string) map[uint64]string {
 
 // markExact marks the hits that are among the matches. Up to maxExact other matches replace the last hits, the latest matches
 // first. Otherwise fusion could not rank up matches of a low score, such as a long memory with that title.
-func markExact(q leg.Query, result *leg.Result, matches []leg.Hit, score func(ids []uuid.UUID) ([]leg.Score, error)) error {
+func markExact(q leg.Query, result *leg.Result, matches []leg.Hit, score func(ids []uuid.UUID) ([]leg.Hit, error)) error {
 	left := make(map[uuid.UUID]leg.Hit, len(matches))
 	for _, match := range matches {
 		left[match.ID] = match
@@ -75,7 +75,7 @@ func markExact(q leg.Query, result *leg.Result, matches []leg.Hit, score func(id
 	}
 	var added []leg.Hit
 	for _, s := range scores {
-		hit := left[s.ID]
+		hit := left[s.ID] // whole, but for its score
 		if hit.Score, hit.Own, hit.Exact = s.Score, s.Own, true; q.MinScore == nil || hit.Own >= *q.MinScore {
 			added = append(added, hit)
 		}

@@ -96,7 +96,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err e
 
 // Scores implements leg.Scorer. A memory without a term of the query scores 0. On SQLite, there are no scores if the namespace is not
 // in memory.
-func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, kind triskelev1.ScoreKind, err error) {
+func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Hit, kind triskelev1.ScoreKind, err error) {
 	err = l.view(ctx, q, func(_ *replica.View, s *bm25) {
 		if s != nil {
 			scores = s.scoresOf(q, ids)

@@ -363,7 +363,7 @@ func (s *bm25) bestOf(q leg.Query, rows []uint32) []leg.Scored {
 }
 
 // scoresOf returns the scores of memories that have a document.
-func (s *bm25) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
+func (s *bm25) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Hit {
 	return q.Scores(s.rows, s.Selection, ids, s.has, s.lend)
 }
 
@@ -417,5 +417,5 @@ func (s *bm25) search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if !q.MarkExact {
 		return result, nil
 	}
-	return result, markExact(q, &result, s.exactMatches(q.Text), func(ids []uuid.UUID) ([]leg.Score, error) { return s.scoresOf(q, ids), nil })
+	return result, markExact(q, &result, s.exactMatches(q.Text), func(ids []uuid.UUID) ([]leg.Hit, error) { return s.scoresOf(q, ids), nil })
 }

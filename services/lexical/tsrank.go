@@ -51,7 +51,7 @@ func (l *Leg) searchInSQL(ctx context.Context, q leg.Query, why error) (result l
 		}
 		matches, err := exactMatches(ctx, tx, q, settings)
 		if err == nil {
-			err = markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) { return l.ranksOf(ctx, tx, q, understood, ids) })
+			err = markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Hit, error) { return l.ranksOf(ctx, tx, q, understood, ids) })
 		}
 		if err != nil && len(result.Hits) > 0 && postgres.IsTimeout(err) {
 			result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, "time ran out before exact matches were marked"
@@ -65,7 +65,7 @@ func (l *Leg) searchInSQL(ctx context.Context, q leg.Query, why error) (result l
 }
 
 // scoresInSQL returns the scores of memories by ts_rank.
-func (l *Leg) scoresInSQL(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, err error) {
+func (l *Leg) scoresInSQL(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Hit, err error) {
 	err = l.inSQL(ctx, q, func(tx pgx.Tx, settings Settings) (err error) {
 		scores, err = l.ranksOf(ctx, tx, q, understand(q.Text, settings), ids)
 		return err
@@ -191,7 +191,7 @@ func memories(n int) string {
 
 // ranksOf returns the same ts_rank as searchByRank: for all terms if the memory has them, else for any. Ranks below
 // Config.OrBroadenMinRank become 0.
-func (l *Leg) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, ids []uuid.UUID) ([]leg.Score, error) {
+func (l *Leg) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, ids []uuid.UUID) ([]leg.Hit, error) {
 	terms := mostUsed(understood.terms, maxTerms)
 	if len(terms) == 0 {
 		return nil, nil
@@ -207,7 +207,7 @@ func (l *Leg) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood qu
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Score, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Hit, err error) {
 		err = row.Scan(&score.ID, &score.Score)
 		score.Own = score.Score
 		return score, err
