@@ -25,7 +25,7 @@ type matrix struct {
 	of     stored
 	blocks []block
 	count  int     // rows with a vector
-	exact  bool    // all vectors are compared, and there are no codes
+	exact  bool    // all vectors are compared, and there are no codes: for one question these take longer to make
 	steps  []int16 // of the vector that is being set
 	// changes counts vectors that were set or dropped. whitening is of some earlier moment, or nil.
 	changes   int
@@ -105,9 +105,6 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 		}
 	}, nil
 }
-
-// Ask implements replica.Brief: a code takes longer to make than its vector to compare.
-func (m *matrix) Ask(string) { m.exact = true }
 
 // room returns the block of a row and the row's place in it. A new block gets room for the rows that there are.
 func (m *matrix) room(row uint32) (b *block, at int) {

@@ -65,7 +65,7 @@ func New(ctx context.Context, store sqldb.Store, images *replica.Set, standby *p
 	if store.File != nil {
 		of.decode, l.loading = appendHalves, 0.8
 	}
-	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of} })
+	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of, exact: rows.Question != ""} })
 	return l, nil
 }
 

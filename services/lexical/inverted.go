@@ -44,14 +44,13 @@ type inverted struct {
 	length    int64       // sum of lengths
 	bytes     int64
 
-	question string          // all that will be asked, unless empty
-	only     map[string]bool // terms that are kept; nil for all
-	prefix   string          // terms that begin so are kept, too, unless it is empty
-	loading  *tallies        // while loading: there are no postings yet
-	loaded   atomic.Int64    // bytes so far, while loading
-	decoded  document
-	keys     []uint64 // scratch
-	encoded  []byte   // scratch
+	only    map[string]bool // terms that are kept; nil for all
+	prefix  string          // terms that begin so are kept, too, unless it is empty
+	loading *tallies        // while loading: there are no postings yet
+	loaded  atomic.Int64    // bytes so far, while loading
+	decoded document
+	keys    []uint64 // scratch
+	encoded []byte   // scratch
 }
 
 // term is a term of the dictionary with its postings, in the order of rows. A posting is the row, shifted left by 8, and the
@@ -122,16 +121,13 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 	}, err
 }
 
-// Ask implements replica.Brief.
-func (p *inverted) Ask(question string) { p.question = question }
-
 // expect notes the words of the question. No others are then kept, but they count in lengths.
 func (p *inverted) expect(s Settings) {
-	if p.question == "" {
+	if p.rows.Question == "" {
 		return
 	}
-	p.only, p.prefix = map[string]bool{}, understand(p.question, s).prefix
-	for _, t := range s.language().tokens(p.question) {
+	p.only, p.prefix = map[string]bool{}, understand(p.rows.Question, s).prefix
+	for _, t := range s.language().tokens(p.rows.Question) {
 		p.only[t.term] = true
 	}
 }

@@ -427,7 +427,7 @@ func (m *image) loaded(t *testing.T, question string) *image {
 	loaded := newImage(m.index.settings)
 	loaded.rows, loaded.records = m.rows, m.records
 	loaded.index.rows = m.rows
-	loaded.index.Ask(question)
+	loaded.rows.Question = question
 	loaded.index.expect(m.index.settings)
 	if err := loaded.index.load(t.Context(), func(put func(uuid.UUID, []byte)) error {
 		for id, r := range m.records { // in random order

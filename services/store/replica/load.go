@@ -74,34 +74,24 @@ func (s *Set) load(img *image) {
 
 // admit waits until a namespace may be loaded. It need not wait for large ones if it is small; then whole is false.
 func (s *Set) admit(ctx context.Context, namespace string) (whole bool, release func(), err error) {
-	large, other := func() { <-s.loads }, func() { <-s.smallLoads }
+	loads, n := s.loads, small+1
 	select {
-	case s.loads <- struct{}{}:
-		return true, large, nil
+	case loads <- struct{}{}:
+		return true, func() { <-loads }, nil
 	default:
 	}
-	select {
-	case s.loads <- struct{}{}:
-		return true, large, nil
-	case s.smallLoads <- struct{}{}:
-	case <-ctx.Done():
-		return false, nil, ctx.Err()
-	}
-	n := 0
-	err = s.source.snapshot(ctx, namespace, false, func(tx Tx) error {
+	if err = s.source.snapshot(ctx, namespace, false, func(tx Tx) error {
 		return tx.Each(ctx, `SELECT count(*) FROM (SELECT 1 FROM memory.memories WHERE namespace = $1 LIMIT $2) AS m`, []any{namespace, small + 1}, []any{&n},
 			func() error { return nil })
-	})
-	if err == nil && n <= small {
-		return false, other, nil
-	}
-	other()
-	if err != nil {
+	}); err != nil {
 		return false, nil, err
 	}
+	if n <= small {
+		loads = s.smallLoads
+	}
 	select {
-	case s.loads <- struct{}{}:
-		return true, large, nil
+	case loads <- struct{}{}:
+		return n > small, func() { <-loads }, nil
 	case <-ctx.Done():
 		return false, nil, ctx.Err()
 	}
@@ -111,12 +101,9 @@ func (s *Set) admit(ctx context.Context, namespace string) (whole bool, release 
 // in between is in the log.
 func (s *Set) read(ctx context.Context, img *image, whole bool) (at position, err error) {
 	img.rows, img.parts = NewRows(), nil
+	img.rows.Question = img.question
 	for _, l := range s.legs {
-		part := l.empty(img.rows)
-		if brief, can := part.(Brief); can && img.question != "" {
-			brief.Ask(img.question)
-		}
-		img.parts = append(img.parts, part)
+		img.parts = append(img.parts, l.empty(img.rows))
 	}
 	err = s.source.snapshot(ctx, img.namespace, whole, func(tx Tx) error {
 		c, err := s.source.since(ctx, tx, img.namespace, position{})

@@ -76,26 +76,24 @@ const sincePostgres = `
 
 func (p *postgresSource) since(ctx context.Context, tx Tx, namespace string, at position) (changes, error) {
 	c := changes{ids: map[Kind][]uuid.UUID{}}
-	seen, numbers := map[Kind]map[uuid.UUID]bool{}, map[int64]bool{}
-	var kind Kind
-	var id uuid.UUID
+	type change struct {
+		kind Kind
+		id   uuid.UUID
+	}
+	seen, numbers := map[change]bool{}, map[int64]bool{}
+	var one change
 	var number int64
 	if at.epoch == "" { // nothing is read but the position
 		at.last = 1<<63 - 1
 	}
-	err := tx.Each(ctx, sincePostgres, []any{namespace, at.last}, []any{&c.now.timeline, &c.now.epoch, &c.now.last, &kind, &id, &number}, func() error {
-		if kind == "" {
+	err := tx.Each(ctx, sincePostgres, []any{namespace, at.last}, []any{&c.now.timeline, &c.now.epoch, &c.now.last, &one.kind, &one.id, &number}, func() error {
+		if one.kind == "" {
 			return nil
 		}
-		numbers[number] = true
-		if seen[kind][id] {
-			return nil
+		if numbers[number] = true; !seen[one] {
+			seen[one] = true
+			c.ids[one.kind] = append(c.ids[one.kind], one.id)
 		}
-		if seen[kind] == nil {
-			seen[kind] = map[uuid.UUID]bool{}
-		}
-		seen[kind][id] = true
-		c.ids[kind] = append(c.ids[kind], id)
 		return nil
 	})
 	c.exists = c.now.epoch != ""

@@ -36,12 +36,6 @@ type Part interface {
 	Bytes() int64
 }
 
-// Brief is a part that can load less than all for one question.
-type Brief interface {
-	// Ask is called before Read and says which question will be asked. Answers to it must be those of the whole part.
-	Ask(question string)
-}
-
 // Kind says what a change of a memory changed, so that each part reads only what concerns it.
 type Kind string
 

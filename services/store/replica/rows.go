@@ -18,6 +18,8 @@ type Rows struct {
 	From       []int64 // when the content began to hold: when it occurred, else when it was created
 	To         []int64 // when another memory superseded it; 0 if none did
 	Expires    []int64 // 0 means never
+	// Question is all that will be asked, unless it is empty. A part may load no more than answers to that need.
+	Question string
 
 	byID    *RowsBy[uuid.UUID]
 	free    []uint32

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/fuser/platform/slice"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -87,11 +88,11 @@ func (tx Tx) Each(ctx context.Context, query string, args []any, targets []any, 
 			return target
 		}), fn)
 	}
-	_, err := sqlite.Query(ctx, tx.sqlite, func(scan func(...any) error) (struct{}, error) {
+	_, err := sqldb.Query(ctx, sqldb.DB{SQLite: tx.sqlite}.In(postgres.Entered), query, args, func(scan sqldb.Scan) (struct{}, error) {
 		if err := scan(targets...); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, fn()
-	}, query, sqldb.SQLiteArgs(query, args)...)
+	})
 	return err
 }
