@@ -125,25 +125,18 @@ func modelError(active, configured embed.Model) error {
 		active, configured, stay)
 }
 
-// modelColumns are the columns of ModelInfo.scan.
+// modelColumns are the columns of ModelInfo.targets.
 const modelColumns = `id, provider, name, dimensions, document_prefix, query_prefix, local, status`
 
-func (info *ModelInfo) scan(scan sqldb.Scan, more ...any) error {
+func (info *ModelInfo) targets() []any {
 	m := &info.Model
-	return scan(append([]any{&info.ID, &m.Provider, &m.Name, &m.Dimensions, &m.DocumentPrefix, &m.QueryPrefix, &m.Local, &info.Status}, more...)...)
+	return []any{&info.ID, &m.Provider, &m.Name, &m.Dimensions, &m.DocumentPrefix, &m.QueryPrefix, &m.Local, &info.Status}
 }
 
 // withStatus returns the model with a unique status, or false.
 func withStatus(ctx context.Context, db sqldb.Scoped, status Status) (info ModelInfo, ok bool, err error) {
-	found, err := sqldb.Query(ctx, db, `SELECT `+modelColumns+` FROM dense.models WHERE status = $1`, []any{status},
-		func(scan sqldb.Scan) (info ModelInfo, err error) {
-			err = info.scan(scan)
-			return info, err
-		})
-	if err != nil || len(found) == 0 {
-		return info, false, err
-	}
-	return found[0], true, nil
+	ok, err = db.Get(ctx, `SELECT `+modelColumns+` FROM dense.models WHERE status = $1`, []any{status}, info.targets()...)
+	return info, ok, err
 }
 
 // register upserts a model with a status and returns its id.
@@ -202,10 +195,9 @@ func (m *Models) List(ctx context.Context) ([]ModelInfo, error) {
 	return sqldb.Query(ctx, m.db(), `
 		SELECT `+modelColumns+`, created_at, coalesce(n, 0), EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = id AND r.sensitive)
 		FROM dense.models LEFT JOIN (SELECT model_id, count(*) AS n FROM dense.vectors GROUP BY model_id) v ON model_id = id ORDER BY id`, nil,
-		func(scan sqldb.Scan) (info ModelInfo, err error) {
-			err = info.scan(scan, &info.CreatedAt, &info.Vectors, &info.Sensitive)
-			return info, err
-		})
+		sqldb.Into(func(info *ModelInfo) []any {
+			return append(info.targets(), &info.CreatedAt, &info.Vectors, &info.Sensitive)
+		}))
 }
 
 // state returns the state of a model.
@@ -306,10 +298,7 @@ func (m *Models) build(ctx context.Context, model embed.Model) (id int64, status
 }
 
 func namespaces(ctx context.Context, db sqldb.Scoped) ([]string, error) {
-	return sqldb.Query(ctx, db, `SELECT name FROM memory.namespaces ORDER BY name`, nil, func(scan sqldb.Scan) (name string, err error) {
-		err = scan(&name)
-		return name, err
-	})
+	return sqldb.Query(ctx, db, `SELECT name FROM memory.namespaces ORDER BY name`, nil, sqldb.Into(func(name *string) []any { return []any{name} }))
 }
 
 // fromLacking selects the memories of namespace $2 without a current vector of model $1. Those without text to embed are among them.
@@ -465,10 +454,7 @@ func (m *Models) ForbidSensitive(ctx context.Context) (deleted int64, err error)
 
 func forbidSensitive(ctx context.Context, tx sqldb.Tx) (int64, error) {
 	deleted, err := sqldb.Query(ctx, tx.In(postgres.Entered), `DELETE FROM dense.vectors WHERE sensitive RETURNING namespace, memory_id`, nil,
-		func(scan sqldb.Scan) (k record.Key, err error) {
-			err = scan(&k.Namespace, &k.ID)
-			return k, err
-		})
+		sqldb.Into(func(k *record.Key) []any { return []any{&k.Namespace, &k.ID} }))
 	if err != nil {
 		return 0, err
 	}

@@ -40,10 +40,8 @@ func New(store sqldb.Store) *Queue {
 // Enqueue adds the records' tasks in the transaction that has stored the records. Table memory.indexes lists the indexes, and
 // which of them take sensitive records. Records that are not sensitive get no tasks for the indexes in but.
 func Enqueue(ctx context.Context, tx sqldb.Tx, records []record.Record, but []string) error {
-	takers, err := sqldb.Query(ctx, tx.In(postgres.Entered), `SELECT name, sensitive FROM memory.indexes ORDER BY name`, nil, func(scan sqldb.Scan) (t taker, err error) {
-		err = scan(&t.index, &t.sensitive)
-		return t, err
-	})
+	takers, err := sqldb.Query(ctx, tx.In(postgres.Entered), `SELECT name, sensitive FROM memory.indexes ORDER BY name`, nil,
+		sqldb.Into(func(t *taker) []any { return []any{&t.index, &t.sensitive} }))
 	if err != nil {
 		return err
 	}
@@ -255,10 +253,9 @@ func (q *Queue) List(ctx context.Context, which Selection, n int) ([]Entry, erro
 	return sqldb.Query(ctx, q.read.In(postgres.AllNamespaces), `
 		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM memory.index_queue
 		WHERE `+selected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT $4`,
-		[]any{which.Index, which.Namespace, which.Dead, n}, func(scan sqldb.Scan) (e Entry, err error) {
-			err = scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &e.EnqueuedAt)
-			return e, err
-		})
+		[]any{which.Index, which.Namespace, which.Dead, n}, sqldb.Into(func(e *Entry) []any {
+			return []any{&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &e.EnqueuedAt}
+		}))
 }
 
 // Retry makes dead tasks due again with no attempts, and returns how many there were.

@@ -78,6 +78,14 @@ func Query[T any](ctx context.Context, s Scoped, statement string, args []any, s
 	})
 }
 
+// Into returns what Query needs to read each row into targets of a T.
+func Into[T any](targets func(row *T) []any) func(Scan) (T, error) {
+	return func(scan Scan) (row T, err error) {
+		err = scan(targets(&row)...)
+		return row, err
+	}
+}
+
 // Records returns the records of a statement that selects record.Columns.
 func (s Scoped) Records(ctx context.Context, statement string, args ...any) ([]record.Record, error) {
 	return Query(ctx, s, statement, args, func(scan Scan) (record.Record, error) { return ScanRecord(scan) })
@@ -85,10 +93,7 @@ func (s Scoped) Records(ctx context.Context, statement string, args ...any) ([]r
 
 // IDs returns the ids that a statement selects or returns.
 func (s Scoped) IDs(ctx context.Context, statement string, args ...any) ([]uuid.UUID, error) {
-	return Query(ctx, s, statement, args, func(scan Scan) (id uuid.UUID, err error) {
-		err = scan(&id)
-		return id, err
-	})
+	return Query(ctx, s, statement, args, Into(func(id *uuid.UUID) []any { return []any{id} }))
 }
 
 // Get scans the only row of a statement, and reports whether there is one.
