@@ -106,7 +106,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 	if err != nil {
 		b.Fatal(err)
 	}
-	config := graph.DefaultConfig()
+	config := graph.Config{}
 	config.Embedder = embedder
 	s := openWith(f, config)
 	records := world(1, memories)

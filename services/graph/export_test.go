@@ -7,6 +7,12 @@ import (
 	"github.com/triskele/triskele/services/store/replica"
 )
 
+// Constants of searches.
+const (
+	HopDecay  = hopDecay
+	MaxDegree = maxDegree
+)
+
 // SearchInSQL searches as if the image were too large.
 func (l *Leg) SearchInSQL(ctx context.Context, q leg.Query) (leg.Result, error) {
 	return l.fallback(ctx, q, phrases(words(q.Text, maxQueryWords), maxNameWords), replica.ErrTooLarge)

@@ -86,7 +86,6 @@ func FuzzNetwork(f *testing.F) {
 				n.Drop(row)
 			}
 		}
-		s := &Leg{config: DefaultConfig()}
 		for range 32 {
 			if len(in) == 0 {
 				break
@@ -112,8 +111,8 @@ func FuzzNetwork(f *testing.F) {
 				if in.byte()%2 == 0 {
 					q.AsOf = time.UnixMicro(in.int64())
 				}
-				s.rank(n, q, rows.Select(q.Filter, q.AsOf).Has, text, phrases(text, maxNameWords), meaning{vector: in.vector()})
-				s.hops(n, q, rows.Select(q.Filter, q.AsOf).Has, phrases(text, maxNameWords))
+				n.rank(q, rows.Select(q.Filter, q.AsOf).Has, text, phrases(text, maxNameWords), meaning{vector: in.vector()})
+				n.hops(q, rows.Select(q.Filter, q.AsOf).Has, phrases(text, maxNameWords))
 			}
 		}
 		view := &View{n, momentOf(time.Time{}, false), map[int64]string{conceptID("x"): "x"}, func() {}}

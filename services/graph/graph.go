@@ -38,35 +38,27 @@ const (
 	// maxMentions bounds the memories per concept of the query. The largest ids are kept, which are the
 	// newest.
 	maxMentions = 1000
-	// startDegree multiplies MaxDegree for concepts of the query.
+	// maxHops is how far hop decay goes from the query's concepts. Each hop passes on the share hopDecay of the weight. maxFrontier
+	// bounds the concepts that are kept after each hop, by weight.
+	maxHops     = 2
+	hopDecay    = 0.5
+	maxFrontier = 32
+	// maxDegree is the largest number of mentions of a concept that passes weight on. A concept with more is a hub: it only contributes
+	// its newest maxDegree memories. Concepts of the query may have startDegree times as many. It also bounds an author's links.
+	maxDegree   = 32
 	startDegree = 4
 	// precision is the factor for rounding scores, so that summation order does not break ties.
 	precision = 1e12
 )
 
-// Config bounds the depth and width of searches.
+// Config is what the leg searches by.
 type Config struct {
-	Hops  int     // from the query's concepts; 0 means no hops
-	Decay float64 // weight factor per hop, 0 to 1
-	// MaxDegree is the largest number of mentions of a concept that passes weight on. A concept with more is a hub: it
-	// only contributes its newest MaxDegree memories. Concepts of the query may have four times as many.
-	// It also bounds an author's links.
-	MaxDegree int
-	Frontier  int // concepts kept after each hop, by weight
-	// Traversal is the default of searches. On PostgreSQL, PageRank falls back to hop decay in SQL if the namespace's graph
-	// is not in memory. The settings above apply to hop decay, except that MaxDegree bounds links for both.
+	// Traversal is the default of searches; unspecified is PageRank. On PostgreSQL, PageRank falls back to hop decay in SQL if the
+	// namespace's graph is not in memory.
 	Traversal triskelev1.Traversal
 	// Embedder makes vectors of concepts, facts and queries, so that a query also links by meaning. It
 	// may be nil.
 	Embedder embed.Embedder
-}
-
-// DefaultConfig returns the default settings.
-func DefaultConfig() Config {
-	return Config{
-		Hops: 2, Decay: 0.5, MaxDegree: 32, Frontier: 32,
-		Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK,
-	}
 }
 
 // Flags are settings for operators.
@@ -74,9 +66,8 @@ type Flags struct {
 	Traversal string `name:"graph-traversal" help:"How the graph leg searches when a request doesn't say: pagerank or hop-decay." enum:"pagerank,hop-decay" default:"pagerank" env:"TRISKELE_GRAPH_TRAVERSAL"`
 }
 
-// Config returns the defaults with these settings.
-func (f Flags) Config() Config {
-	c := DefaultConfig()
+// Config returns these settings.
+func (f Flags) Config() (c Config) {
 	if f.Traversal == "hop-decay" {
 		c.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY
 	}

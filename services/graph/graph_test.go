@@ -26,7 +26,7 @@ import (
 const ns = "acme/assistant"
 
 func open(f *storetest.Fixture) *graph.Leg {
-	config := graph.DefaultConfig()
+	config := graph.Config{}
 	config.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY // unless a test says
 	return openWith(f, config)
 }
@@ -165,21 +165,6 @@ func TestHops(t *testing.T) {
 			t.Errorf("status %+v, %v", status, err)
 		}
 		consistent(t, f)
-	})
-}
-
-func TestConfig(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		one := storetest.Record(ns, "Yesterday Teo repaired Kittiwake.", nil)
-		two := storetest.Record(ns, "We know that Kittiwake lies in Aldermouth.", nil)
-		three := storetest.Record(ns, "We know that Aldermouth has a lock.", nil)
-		f.Insert(t, one, two, three)
-		f.Drain(t, "graph", open(f))
-		for hops, want := range [][]record.Record{{one}, {one, two}, {one, two, three}} {
-			config := graph.DefaultConfig()
-			config.Hops, config.Traversal = hops, triskelev1.Traversal_TRAVERSAL_HOP_DECAY
-			expect(t, openWith(f, config), leg.Query{Text: "Teo"}, want...)
-		}
 	})
 }
 

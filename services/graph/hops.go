@@ -15,10 +15,9 @@ import (
 // same memories and to the other ends of facts. A memory's score sums its concepts' weights. It lends part of its score
 // to memories linked by authors.
 type hopWalk struct {
-	n      *network
-	config Config
-	time   moment
-	ways   map[way]float64 // contribution of each step; nil without explain
+	n    *network
+	time moment
+	ways map[way]float64 // contribution of each step; nil without explain
 }
 
 // note records a step's contribution.
@@ -29,12 +28,12 @@ func (h *hopWalk) note(w way, share float64) {
 }
 
 // hops searches by hop decay. It returns nil if no concept is known.
-func (l *Leg) hops(n *network, q leg.Query, pass func(row uint32) bool, ps []phrase) *ranking {
+func (n *network) hops(q leg.Query, pass func(row uint32) bool, ps []phrase) *ranking {
 	starts := n.starts(ps)
 	if len(starts) == 0 {
 		return nil
 	}
-	h := &hopWalk{n: n, config: l.config, time: momentOf(q.AsOf, q.Filter.IncludeSuperseded)}
+	h := &hopWalk{n: n, time: momentOf(q.AsOf, q.Filter.IncludeSuperseded)}
 	if q.Explain {
 		h.ways = map[way]float64{}
 	}
@@ -44,12 +43,12 @@ func (l *Leg) hops(n *network, q leg.Query, pass func(row uint32) bool, ps []phr
 	}
 	scores, seen := map[uint32]float64{}, map[uint32]bool{}
 	for hop := 0; len(frontier) > 0; hop++ {
-		bound, degree := maxMentions, startDegree*l.config.MaxDegree
+		bound, degree := maxMentions, startDegree*maxDegree
 		if hop > 0 {
-			bound, degree = l.config.MaxDegree, l.config.MaxDegree
+			bound, degree = maxDegree, maxDegree
 		}
 		h.mentioned(frontier, bound, scores)
-		if hop == l.config.Hops {
+		if hop == maxHops {
 			break
 		}
 		frontier = h.next(frontier, degree, seen)
@@ -94,7 +93,7 @@ func (h *hopWalk) next(frontier map[uint32]float64, degree int, seen map[uint32]
 		}
 		give := func(other uint32, weight float64, relation string, back bool) {
 			if share := frontier[c] * weight / float64(len(concept.mentions)); !seen[other] {
-				weights[other] += h.config.Decay * share
+				weights[other] += hopDecay * share
 				h.note(way{concept: h.n.concepts[other].id, fromConcept: concept.id, relation: relation, back: back}, share)
 			}
 		}
@@ -117,7 +116,7 @@ func (h *hopWalk) next(frontier map[uint32]float64, degree int, seen map[uint32]
 	heaviest := h.inOrder(weights)
 	slices.SortStableFunc(heaviest, func(a, b uint32) int { return cmp.Compare(rounded(weights[b]), rounded(weights[a])) })
 	out := map[uint32]float64{}
-	for _, c := range heaviest[:min(len(heaviest), h.config.Frontier)] {
+	for _, c := range heaviest[:min(len(heaviest), maxFrontier)] {
 		out[c] = weights[c]
 	}
 	return out
@@ -182,19 +181,19 @@ func (h *hopWalk) best(scores map[uint32]float64, limit int) []uint32 {
 
 // linked adds the shares of memories linked by authors with the best ones.
 func (h *hopWalk) linked(best []uint32, scores map[uint32]float64) {
-	best = best[:min(len(best), h.config.Frontier)]
+	best = best[:min(len(best), maxFrontier)]
 	lent := make([]float64, len(best))
 	for i, at := range best {
 		lent[i] = scores[at]
 	}
 	now := record.Now().UnixMicro()
-	w := walker{n: h.n, time: h.time, maxLinks: h.config.MaxDegree, scratch: &scratch{}}
+	w := walker{n: h.n, time: h.time, maxLinks: maxDegree, scratch: &scratch{}}
 	for i, at := range best {
 		m := &h.n.memories[at]
 		if expires := h.n.rows.Expires[at]; !h.n.live(at, h.time) || expires > 0 && expires <= cmp.Or(h.time.at, now) {
 			continue
 		}
-		share := h.config.Decay * lent[i] / float64(len(m.Links)+len(h.n.linkersOf(at)))
+		share := hopDecay * lent[i] / float64(len(m.Links)+len(h.n.linkersOf(at)))
 		for _, l := range w.links(at) {
 			scores[l.memory] += share
 			h.note(way{memory: h.n.rows.IDs[l.memory], fromMemory: h.n.rows.IDs[at], relation: l.via}, share)

@@ -96,7 +96,7 @@ func TestAuthorLinksAreFollowed(t *testing.T) {
 		expect(t, s, leg.Query{Text: "Teo"}, teo, target, source)
 		hits := search(t, s, leg.Query{Text: "Teo"}).Hits
 		for _, h := range hits[1:] {
-			if want := hits[0].Score * graph.DefaultConfig().Decay / 2; math.Abs(h.Score-want) > 1e-12 {
+			if want := hits[0].Score * graph.HopDecay / 2; math.Abs(h.Score-want) > 1e-12 {
 				t.Errorf("score %v over one of two links, want %v", h.Score, want)
 			}
 		}
@@ -164,7 +164,7 @@ func TestAuthorLinksFollowTheRecord(t *testing.T) {
 func TestManyLinksLeadNowhere(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := open(f)
-		crowd := make([]record.Record, graph.DefaultConfig().MaxDegree+1)
+		crowd := make([]record.Record, graph.MaxDegree+1)
 		for i := range crowd {
 			crowd[i] = bare(0.5)
 		}

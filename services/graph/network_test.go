@@ -166,7 +166,7 @@ func put(t *testing.T, s *graph.Leg, facts ...graph.Fact) {
 func TestSeedThatTheGraphLacks(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		s := openWith(f, graph.DefaultConfig())
+		s := openWith(f, graph.Config{})
 		teo := storetest.Record(ns, "Teo Marin keeps the lighthouse", func(r *record.Record) { r.Title = "Teo Marin" })
 		private := storetest.Record(ns, "the PIN is 1234", func(r *record.Record) { r.Sensitive = true })
 		f.Insert(t, teo, private)
@@ -360,7 +360,7 @@ func TestPaths(t *testing.T) {
 // TestPathsOfHops: so does a walk by hop decay, in memory and in SQL.
 func TestPathsOfHops(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		s := openWith(f, graph.DefaultConfig())
+		s := openWith(f, graph.Config{})
 		searchers := []leg.Searcher{s}
 		if f.Engine == schema.Postgres {
 			searchers = append(searchers, inSQL{s})
@@ -411,7 +411,7 @@ func TestPathsOfHops(t *testing.T) {
 func TestNetworksAgree(t *testing.T) {
 	var results [2][2][]leg.Result
 	for i, f := range []*storetest.Fixture{storetest.Postgres(t), storetest.SQLite(t)} {
-		config := graph.DefaultConfig()
+		config := graph.Config{}
 		config.Embedder = embed.NewHashed()
 		following := openWith(f, config)
 		records := world(1, 200)
@@ -449,7 +449,7 @@ func TestNetworksAgree(t *testing.T) {
 // search and says that.
 func TestTooLargeForMemory(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		s := openIn(f, replica.Config{}, graph.DefaultConfig())
+		s := openIn(f, replica.Config{}, graph.Config{})
 		f.Insert(t, storetest.Record(ns, "We saw Teo in Aldermouth with Orsolya.", nil))
 		f.Drain(t, "graph", s)
 		for range 2 {

@@ -194,7 +194,6 @@ func putRandom(n *network, random *rand.Rand, zipf *rand.Zipf, id uuid.UUID, mem
 // memories whose exact scores are equal to nine digits.
 func TestWalksAreExact(t *testing.T) {
 	n, random := generated(1, 2000)
-	s := &Leg{config: DefaultConfig()}
 	searches, same := 0, 0
 	for searches < 200 {
 		text := words(fmt.Sprintf("who saw %s and %s", vocabulary(random.Uint64N(2000)), vocabulary(random.Uint64N(200))), maxQueryWords)
@@ -205,7 +204,7 @@ func TestWalksAreExact(t *testing.T) {
 		ps := phrases(text, maxNameWords)
 		starts := n.link(text, ps, momentOf(time.Time{}, false))
 		pass := n.rows.Select(q.Filter, time.Time{}).Has
-		found := s.rank(n, q, pass, text, ps, meaning{})
+		found := n.rank(q, pass, text, ps, meaning{})
 		if found == nil {
 			continue
 		}
@@ -216,7 +215,7 @@ func TestWalksAreExact(t *testing.T) {
 			seeds = append(seeds, seed{conceptNodeAt(c.concept), c.weight})
 			named[c.concept] = true
 		}
-		scores := exact(n, seeds, momentOf(time.Time{}, false), n.hub(), s.config.MaxDegree, named)
+		scores := exact(n, seeds, momentOf(time.Time{}, false), n.hub(), maxDegree, named)
 		for _, c := range slices.SortedFunc(maps.Keys(named), n.byID) { // as evenPages
 			best := 0.
 			page := func(a arc) bool {
@@ -261,7 +260,6 @@ func rowOf(n *network, id uuid.UUID) uint32 {
 func TestHistoriesLeaveNoTrace(t *testing.T) {
 	n, random := generated(2, 300)
 	zipf := rand.NewZipf(random, 1.1, 8, 300)
-	s := &Leg{config: DefaultConfig()}
 	hits := 0
 	for step := range 1500 {
 		id := memoryID(random.IntN(400))
@@ -291,9 +289,9 @@ func TestHistoriesLeaveNoTrace(t *testing.T) {
 			ps := phrases(text, maxNameWords)
 			for name, search := range map[string]func(n *network) *ranking{
 				"pagerank": func(n *network) *ranking {
-					return s.rank(n, q, n.rows.Select(q.Filter, q.AsOf).Has, text, ps, meaning{})
+					return n.rank(q, n.rows.Select(q.Filter, q.AsOf).Has, text, ps, meaning{})
 				},
-				"hops": func(n *network) *ranking { return s.hops(n, q, n.rows.Select(q.Filter, q.AsOf).Has, ps) },
+				"hops": func(n *network) *ranking { return n.hops(q, n.rows.Select(q.Filter, q.AsOf).Has, ps) },
 			} {
 				got, want := search(n), search(anew)
 				if (got == nil) != (want == nil) {
@@ -367,7 +365,6 @@ func again(n *network) *network {
 func BenchmarkWalk(b *testing.B) {
 	for _, memories := range []int{20_000, 200_000} {
 		n, random := generated(3, memories)
-		s := &Leg{config: DefaultConfig()}
 		for _, named := range []string{"pagerank", "hops"} {
 			b.Run(fmt.Sprint(memories, "/", named), func(b *testing.B) {
 				var took []time.Duration
@@ -378,9 +375,9 @@ func BenchmarkWalk(b *testing.B) {
 					start := time.Now()
 					pass := n.rows.Select(q.Filter, q.AsOf).Has
 					if named == "hops" {
-						s.hops(n, q, pass, ps)
+						n.hops(q, pass, ps)
 					} else {
-						s.rank(n, q, pass, text, ps, meaning{})
+						n.rank(q, pass, text, ps, meaning{})
 					}
 					took = append(took, time.Since(start))
 				}

@@ -393,7 +393,7 @@ func relationsNamed(query []word) func(relation string) bool {
 
 // rank walks from the concepts that the query names, else from the most similar concepts and facts, and from the
 // seeds. It returns nil if nothing links. Only memories that pass are returned.
-func (l *Leg) rank(n *network, q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *ranking {
+func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *ranking {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
 	starts := n.link(text, ps, time)
 	var seeds []seed
@@ -404,8 +404,7 @@ func (l *Leg) rank(n *network, q leg.Query, pass func(row uint32) bool, text []w
 		return nil
 	}
 	w := walker{
-		n: n, time: time, named: relationsNamed(text), least: 2, hub: n.hub(), starts: map[node]bool{},
-		maxLinks: l.config.MaxDegree,
+		n: n, time: time, named: relationsNamed(text), least: 2, hub: n.hub(), starts: map[node]bool{}, maxLinks: maxDegree,
 	}
 	if q.Explain {
 		w.from = map[node]hop{}

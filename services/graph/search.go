@@ -55,7 +55,7 @@ func (l *Leg) searched() sqldb.DB { return l.store.Searched(l.Standby) }
 
 // Search implements leg.Searcher. Only a query without linked names is embedded.
 func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	q.Traversal = cmp.Or(q.Traversal, l.config.Traversal)
+	q.Traversal = cmp.Or(q.Traversal, l.config.Traversal, triskelev1.Traversal_TRAVERSAL_PAGERANK)
 	text := words(q.Text, maxQueryWords)
 	ps := phrases(text, maxNameWords)
 	var result leg.Result
@@ -113,9 +113,9 @@ func (l *Leg) inView(ctx context.Context, q leg.Query, text []word, ps []phrase,
 	defer view.Close()
 	var found *ranking
 	if n := view.Part.(*network); q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
-		found = l.rank(n, q, view.Has, text, ps, means)
+		found = n.rank(q, view.Has, text, ps, means)
 	} else {
-		found = l.hops(n, q, view.Has, ps)
+		found = n.hops(q, view.Has, ps)
 	}
 	result := abstained(reasonNotLinked, q.Traversal)
 	if found != nil {

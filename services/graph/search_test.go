@@ -15,7 +15,7 @@ import (
 // TestExpiredTakeNoPlaces: however many of the best have expired, those after them are found.
 func TestExpiredTakeNoPlaces(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		s := openWith(f, graph.DefaultConfig())
+		s := openWith(f, graph.Config{})
 		records := make([]record.Record, 40)
 		for i := range records {
 			records[i] = storetest.Record(ns, fmt.Sprintf("%d: all quiet.", i), func(r *record.Record) {

@@ -17,7 +17,7 @@ import (
 func TestInTheTransactionThatStores(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		config := graph.DefaultConfig()
+		config := graph.Config{}
 		config.Embedder = embed.NewHashed()
 		s := openWith(f, config)
 		f.Memory.Derive("graph", s)

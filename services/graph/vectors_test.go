@@ -67,7 +67,7 @@ func (m *meanings) EmbedDocuments(_ context.Context, texts []string) ([][]float3
 
 // means opens the graph with vectors of a model.
 func means(f *storetest.Fixture, embedder embed.Embedder) *graph.Leg {
-	config := graph.DefaultConfig()
+	config := graph.Config{}
 	config.Embedder = embedder
 	return openWith(f, config)
 }
@@ -285,7 +285,7 @@ func (*stuck) EmbedQuery(ctx context.Context, _ string) ([]float32, error) {
 func TestStuckEmbedder(t *testing.T) {
 	t.Parallel()
 	f := storetest.SQLite(t)
-	index(t, f, openWith(f, graph.DefaultConfig()), tagged("It is painted green.", "harbour gatehouse keepers"))
+	index(t, f, openWith(f, graph.Config{}), tagged("It is painted green.", "harbour gatehouse keepers"))
 	s := means(f, &stuck{meanings{name: "first"}})
 	first, cancel := context.WithCancel(t.Context())
 	patient := make(chan struct{})

@@ -110,8 +110,8 @@ func (l *Leg) bind(q leg.Query, starts []start, found []uuid.UUID, statement str
 		name  string
 		value any
 	}{
-		{"@namespace", q.Namespace}, {"@starts", ids}, {"@weights", weights}, {"@hops", l.config.Hops}, {"@decay", l.config.Decay}, {"@degree", l.config.MaxDegree},
-		{"@mostOfStart", startDegree}, {"@frontier", l.config.Frontier}, {"@rounding", float64(precision)}, {"@euler", math.E}, {"@mentions", maxMentions},
+		{"@namespace", q.Namespace}, {"@starts", ids}, {"@weights", weights}, {"@hops", maxHops}, {"@decay", hopDecay}, {"@degree", maxDegree},
+		{"@mostOfStart", startDegree}, {"@frontier", maxFrontier}, {"@rounding", float64(precision)}, {"@euler", math.E}, {"@mentions", maxMentions},
 		{"@candidates", candidates(q)}, {"@floor", q.Least()}, {"@depth", q.Depth}, {"@salient", salienceResolved}, {"@paired", maxPaired}, {"@at", q.AsOf},
 		{"@none", uuid.Nil}, {"@found", found}, {"@title", salienceTitle},
 	} {

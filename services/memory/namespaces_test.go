@@ -45,7 +45,7 @@ func newLegs(t testing.TB, f *storetest.Fixture) legs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return legs{lexical.New(f.Store(), images, lexical.DefaultConfig()), d, graph.New(f.Store(), images, f.Queue, graph.DefaultConfig())}
+	return legs{lexical.New(f.Store(), images, lexical.DefaultConfig()), d, graph.New(f.Store(), images, f.Queue, graph.Config{})}
 }
 
 func (l legs) drain(t *testing.T, f *storetest.Fixture) {

@@ -419,7 +419,7 @@ func buildLexical(pool *pgxpool.Pool, images *replica.Set) (leg.Searcher, error)
 
 func buildGraph(pool *pgxpool.Pool, images *replica.Set) (leg.Searcher, error) {
 	store := sqldb.Store{Pool: pool}
-	return graph.New(store, images, queue.New(store), graph.DefaultConfig()), nil
+	return graph.New(store, images, queue.New(store), graph.Config{}), nil
 }
 
 // buildDense opens the leg as densed does. The index, which only the tables' owner can build, is used for more than exactUpTo

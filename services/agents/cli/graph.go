@@ -36,7 +36,7 @@ type graphFlags struct {
 }
 
 func (f *graphFlags) with(ctx context.Context, env *Env, fn func(*graph.Leg) error) error {
-	config := graph.DefaultConfig()
+	var config graph.Config
 	var err error
 	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
 		return err

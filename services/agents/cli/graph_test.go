@@ -41,7 +41,7 @@ func TestGraph(t *testing.T) {
 		if _, err := b.Memory().Insert(t.Context(), records); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Graph(b.Images(t.Context(), storetest.Strict(), storetest.Log()), graph.DefaultConfig()).Index(t.Context(), records); err != nil {
+		if err := b.Graph(b.Images(t.Context(), storetest.Strict(), storetest.Log()), graph.Config{}).Index(t.Context(), records); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -131,7 +131,7 @@ func (s *server) set(before func(http.ResponseWriter, *http.Request) bool) {
 
 func open(t *testing.T, f *storetest.Fixture) *graph.Leg {
 	t.Helper()
-	config := graph.DefaultConfig()
+	config := graph.Config{}
 	var err error
 	if config.Embedder, err = static.Builtin(); err != nil {
 		t.Fatal(err)

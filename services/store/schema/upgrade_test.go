@@ -119,7 +119,7 @@ func (d database) wantFound(want record.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	linked := b.Graph(images, graph.DefaultConfig())
+	linked := b.Graph(images, graph.Config{})
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	go b.Worker("dense", dense, storetest.Log()).Run(working)

@@ -32,7 +32,7 @@ func TestMemoriesAreIndexedWhenStored(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			config := graph.DefaultConfig()
+			config := graph.Config{}
 			config.Embedder = embedder
 			linked := b.Graph(images, config)
 			stored, err := b.Memory().Insert(t.Context(), []record.Record{

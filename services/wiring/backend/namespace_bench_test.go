@@ -81,7 +81,7 @@ func lifeOfANamespace(b *testing.B, url, path string) {
 		working, stop := context.WithCancel(ctx)
 		defer stop()
 		go opened.Worker("dense", dense, storetest.Log()).Run(working)
-		linked := opened.Graph(images, graph.DefaultConfig())
+		linked := opened.Graph(images, graph.Config{})
 		go opened.Worker("graph", linked, storetest.Log()).Run(working)
 		for _, index := range []leg.Searcher{dense, linked} {
 			for {

@@ -68,7 +68,7 @@ func BenchmarkRowSecurity(b *testing.B) {
 		b.Fatal(err)
 	}
 	go owner.Worker("dense", vectors, storetest.Log()).Run(ctx)
-	linked := owner.Graph(images, graph.DefaultConfig())
+	linked := owner.Graph(images, graph.Config{})
 	go owner.Worker("graph", linked, storetest.Log()).Run(ctx)
 	for _, index := range []leg.Searcher{vectors, linked} {
 		for {
@@ -108,7 +108,7 @@ func BenchmarkRowSecurity(b *testing.B) {
 					b.Fatal(err)
 				}
 			case "graph":
-				searcher = own.Graph(images, graph.DefaultConfig())
+				searcher = own.Graph(images, graph.Config{})
 			}
 			b.Run(name+"/"+who, func(b *testing.B) {
 				zipf := rand.NewZipf(rand.New(rand.NewPCG(3, 4)), 1.1, 10, 19999)

@@ -47,7 +47,7 @@ type Config struct {
 	Lexical  lexical.Config
 	Search   replica.Config // of what is searched in memory; the zero value is the default
 	Gateway  gateway.Config // the legs are in this process; nil Legs means the default ones
-	Graph    graph.Config   // the zero value is the default
+	Graph    graph.Config
 	Curator  curator.Config // without a URL curation is not run
 	// Extractor extracts facts from memories; without a URL it is not run.
 	Extractor extractor.Config
@@ -82,9 +82,6 @@ type System struct {
 func Start(ctx context.Context, config Config, process *telemetry.Process, log *slog.Logger) (_ *System, err error) {
 	if config.Gateway.Legs == nil {
 		config.Gateway.Legs = gateway.DefaultLegs(nil)
-	}
-	if config.Graph == (graph.Config{}) {
-		config.Graph = graph.DefaultConfig()
 	}
 	if config.Search == (replica.Config{}) {
 		config.Search = replica.DefaultConfig()
