@@ -15,5 +15,7 @@ const (
 
 // SearchInSQL searches as if the image were too large.
 func (l *Leg) SearchInSQL(ctx context.Context, q leg.Query) (leg.Result, error) {
-	return l.fallback(ctx, q, phrases(words(q.Text, maxQueryWords), maxNameWords), replica.ErrTooLarge)
+	result, err := l.fallback(ctx, q, phrases(words(q.Text, maxQueryWords), maxNameWords), replica.ErrTooLarge)
+	l.name(ctx, q.Namespace, result.Paths)
+	return result, err
 }

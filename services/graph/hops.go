@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
 )
@@ -28,7 +26,7 @@ func (h *hopWalk) note(w way, share float64) {
 }
 
 // hops searches by hop decay. It returns nil if no concept is known.
-func (n *network) hops(q leg.Query, pass func(row uint32) bool, ps []phrase) *ranking {
+func (n *network) hops(q leg.Query, pass func(row uint32) bool, ps []phrase) *leg.Result {
 	starts := n.starts(ps)
 	if len(starts) == 0 {
 		return nil
@@ -60,9 +58,9 @@ func (n *network) hops(q leg.Query, pass func(row uint32) bool, ps []phrase) *ra
 			found.Add(scored(at, score))
 		}
 	}
-	r := &ranking{hits: q.Hits(n.rows, found.Sorted())}
+	r := &leg.Result{Hits: q.Hits(n.rows, found.Sorted())}
 	if q.Explain {
-		r.paths = h.paths(idsOf(r.hits))
+		r.Paths = routes(h.ways, r.Hits)
 	}
 	return r
 }
@@ -94,7 +92,7 @@ func (h *hopWalk) next(frontier map[uint32]float64, degree int, seen map[uint32]
 		give := func(other uint32, weight float64, relation string, back bool) {
 			if share := frontier[c] * weight / float64(len(concept.mentions)); !seen[other] {
 				weights[other] += hopDecay * share
-				h.note(way{concept: h.n.concepts[other].id, fromConcept: concept.id, relation: relation, back: back}, share)
+				h.note(way{concept: h.n.concepts[other].id, fromConcept: concept.id, key: concept.key, relation: relation, back: back}, share)
 			}
 		}
 		for _, a := range concept.mentions {
@@ -163,7 +161,7 @@ func (h *hopWalk) mentioned(frontier map[uint32]float64, bound int, scores map[u
 				via = viaTitle
 			}
 			scores[a.to] += weight * float64(a.salience)
-			h.note(way{memory: h.n.rows.IDs[a.to], fromConcept: concept.id, relation: via}, weight*float64(a.salience))
+			h.note(way{memory: h.n.rows.IDs[a.to], fromConcept: concept.id, key: concept.key, relation: via}, weight*float64(a.salience))
 		}
 	}
 }
@@ -199,24 +197,6 @@ func (h *hopWalk) linked(best []uint32, scores map[uint32]float64) {
 			h.note(way{memory: h.n.rows.IDs[l.memory], fromMemory: h.n.rows.IDs[at], relation: l.via}, share)
 		}
 	}
-}
-
-// paths returns the path to each memory with the largest contributions.
-func (h *hopWalk) paths(memories []uuid.UUID) [][]waypoint {
-	ways := make([]way, 0, len(h.ways))
-	for w, share := range h.ways {
-		w.share = share
-		ways = append(ways, w)
-	}
-	out := routes(ways, memories)
-	for _, path := range out {
-		for i := range path {
-			if stop := &path[i]; stop.memory == uuid.Nil {
-				stop.key = h.n.concepts[h.n.concept[stop.concept]].key
-			}
-		}
-	}
-	return out
 }
 
 // inOrder sorts concepts by id, so that sums are reproducible.

@@ -240,7 +240,7 @@ func TestWalksAreExact(t *testing.T) {
 		}
 		slices.SortFunc(want, leg.CompareHits)
 		want = want[:min(len(want), q.Depth)]
-		if slices.EqualFunc(found.hits, want, func(a, b leg.Hit) bool {
+		if slices.EqualFunc(found.Hits, want, func(a, b leg.Hit) bool {
 			return a.ID == b.ID || math.Abs(scores[memoryAt(rowOf(n, a.ID))]-scores[memoryAt(rowOf(n, b.ID))]) < 1e-9
 		}) {
 			same++
@@ -287,21 +287,21 @@ func TestHistoriesLeaveNoTrace(t *testing.T) {
 				q.Filter = record.Filter{TagsAny: []string{"some"}, IncludeSuperseded: random.IntN(2) == 0}
 			}
 			ps := phrases(text, maxNameWords)
-			for name, search := range map[string]func(n *network) *ranking{
-				"pagerank": func(n *network) *ranking {
+			for name, search := range map[string]func(n *network) *leg.Result{
+				"pagerank": func(n *network) *leg.Result {
 					return n.rank(q, n.rows.Select(q.Filter, q.AsOf).Has, text, ps, meaning{})
 				},
-				"hops": func(n *network) *ranking { return n.hops(q, n.rows.Select(q.Filter, q.AsOf).Has, ps) },
+				"hops": func(n *network) *leg.Result { return n.hops(q, n.rows.Select(q.Filter, q.AsOf).Has, ps) },
 			} {
 				got, want := search(n), search(anew)
 				if (got == nil) != (want == nil) {
 					t.Fatalf("step %d, %s: got %+v, want %+v", step, name, got, want)
 				}
-				if got != nil && (!slices.Equal(got.hits, want.hits) || got.coverage != want.coverage) {
+				if got != nil && (!slices.Equal(got.Hits, want.Hits) || got.Coverage != want.Coverage) {
 					t.Fatalf("step %d, %s:\n got %+v\nwant %+v", step, name, got, want)
 				}
 				if got != nil {
-					hits += len(got.hits)
+					hits += len(got.Hits)
 				}
 			}
 		}

@@ -393,7 +393,7 @@ func relationsNamed(query []word) func(relation string) bool {
 
 // rank walks from the concepts that the query names, else from the most similar concepts and facts, and from the
 // seeds. It returns nil if nothing links. Only memories that pass are returned.
-func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *ranking {
+func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *leg.Result {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
 	starts := n.link(text, ps, time)
 	var seeds []seed
@@ -431,7 +431,7 @@ func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps 
 	w.run(seeds)
 	w.evenPages()
 	found := w.ranking(q, pass)
-	found.coverage = n.coverage(text, ps, starts)
+	found.Coverage = n.coverage(text, ps, starts)
 	return found
 }
 
@@ -473,7 +473,7 @@ func (w *walker) evenPages() {
 }
 
 // ranking returns the best memories that pass.
-func (w *walker) ranking(q leg.Query, pass func(row uint32) bool) *ranking {
+func (w *walker) ranking(q leg.Query, pass func(row uint32) bool) *leg.Result {
 	best := leg.TopRows(q.Depth, w.n.rows)
 	for _, v := range w.touched {
 		if at := v.place(); !v.isConcept() && pass(at) && w.passable(at) {
@@ -481,35 +481,35 @@ func (w *walker) ranking(q leg.Query, pass func(row uint32) bool) *ranking {
 		}
 	}
 	found := best.Sorted()
-	r := &ranking{hits: q.Hits(w.n.rows, found)}
+	r := &leg.Result{Hits: q.Hits(w.n.rows, found)}
 	entities := maps.Clone(w.starts)
 	maps.DeleteFunc(entities, func(v node, _ bool) bool { return !w.n.entity(v.place(), w.time) })
-	for i := range r.hits {
+	for i := range r.Hits {
 		row := found[i].Row
 		if w.from != nil {
-			r.paths = append(r.paths, w.path(memoryAt(row)))
+			r.Paths = append(r.Paths, w.path(memoryAt(row)))
 		}
 		for _, a := range w.n.memories[row].mentions {
 			if entities[conceptNodeAt(a.to)] {
-				r.hits[i].Concepts++
+				r.Hits[i].Concepts++
 			}
 		}
 	}
 	return r
 }
 
-// path returns the hops from a start to a node, by the most mass on first reach.
-func (w *walker) path(v node) []waypoint {
-	var out []waypoint
+// path returns the hops from a start to a node, by the most mass on first reach, with the keys of concepts.
+func (w *walker) path(v node) []leg.Step {
+	var out []leg.Step
 	for {
 		way := w.from[v]
-		stop := waypoint{relation: way.via}
+		step := leg.Step{Relation: way.via}
 		if at := v.place(); v.isConcept() {
-			stop.concept, stop.key = w.n.concepts[at].id, w.n.concepts[at].key
+			step.Concept = w.n.concepts[at].key
 		} else {
-			stop.memory = w.n.rows.IDs[at]
+			step.Memory = w.n.rows.IDs[at]
 		}
-		out = append(out, stop)
+		out = append(out, step)
 		if way.before == v {
 			break
 		}

@@ -54,12 +54,10 @@ func New(store sqldb.Store, images *replica.Set, q *queue.Queue, config Config) 
 func (l *Leg) searched() sqldb.DB { return l.store.Searched(l.Standby) }
 
 // Search implements leg.Searcher. Only a query without linked names is embedded.
-func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
+func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err error) {
 	q.Traversal = cmp.Or(q.Traversal, l.config.Traversal, triskelev1.Traversal_TRAVERSAL_PAGERANK)
 	text := words(q.Text, maxQueryWords)
 	ps := phrases(text, maxNameWords)
-	var result leg.Result
-	var err error
 	linked := false
 	if len(ps) > 0 {
 		result, linked, err = l.inMemory(ctx, q, text, ps, meaning{})
@@ -72,8 +70,9 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		}
 	}
 	if leg.NotInMemory(err) {
-		return l.fallback(ctx, q, ps, err)
+		result, err = l.fallback(ctx, q, ps, err)
 	}
+	l.name(ctx, q.Namespace, result.Paths)
 	return result, err
 }
 
@@ -85,10 +84,7 @@ func (l *Leg) fallback(ctx context.Context, q leg.Query, ps []phrase, reason err
 	case l.store.File != nil:
 		return leg.Result{State: triskelev1.LegState_LEG_STATE_TRUNCATED, Reason: reason.Error(), ScoreKind: scoreKind(q.Traversal)}, nil
 	}
-	result, paths, err := l.walk(ctx, q, ps)
-	if err == nil && len(paths) > 0 {
-		result.Paths = l.steps(ctx, q.Namespace, paths)
-	}
+	result, err := l.walk(ctx, q, ps)
 	if err == nil && result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, reason.Error()+searchedInSQL
 	}
@@ -96,33 +92,25 @@ func (l *Leg) fallback(ctx context.Context, q leg.Query, ps []phrase, reason err
 }
 
 // inMemory searches the namespace's image. It reports whether the query links to a concept.
-func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, bool, error) {
-	result, found, err := l.inView(ctx, q, text, ps, means)
-	if found != nil && q.Explain {
-		result.Paths = l.steps(ctx, q.Namespace, found.paths)
-	}
-	return result, found != nil, err
-}
-
-// inView does so without the names of paths. Its ranking is nil if the query links to no concept.
-func (l *Leg) inView(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, *ranking, error) {
+func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (result leg.Result, linked bool, err error) {
 	view, err := l.images.View(ctx, q.Namespace, replica.Need{Part: indexName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, l.share)
 	if err != nil {
-		return leg.Result{}, nil, err
+		return result, false, err
 	}
 	defer view.Close()
-	var found *ranking
+	var found *leg.Result
 	if n := view.Part.(*network); q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
 		found = n.rank(q, view.Has, text, ps, means)
 	} else {
 		found = n.hops(q, view.Has, ps)
 	}
-	result := abstained(reasonNotLinked, q.Traversal)
+	result = abstained(reasonNotLinked, q.Traversal)
 	if found != nil {
-		result = leg.Result{Hits: found.hits, ScoreKind: scoreKind(q.Traversal), Coverage: found.coverage}
+		result = *found
+		result.ScoreKind = scoreKind(q.Traversal)
 	}
 	result.From(view)
-	return result, found, nil
+	return result, found != nil, nil
 }
 
 // Status implements leg.Searcher.
@@ -138,14 +126,6 @@ func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) 
 	return status, err
 }
 
-// ranking is the result of a search in memory.
-type ranking struct {
-	hits  []leg.Hit
-	paths [][]waypoint // of hits, with explain
-	// coverage is the share of the query inside titles.
-	coverage float64
-}
-
 // rounded makes scores comparable.
 func rounded(score float64) float64 { return math.Round(score*precision) / precision }
 
@@ -155,22 +135,15 @@ func scored(row uint32, score float64) leg.Scored {
 	return leg.Scored{Row: row, Score: score, Own: score}
 }
 
-// waypoint is a stop of a path.
-type waypoint struct {
-	relation string
-	concept  int64
-	key      string    // of the concept, if known
-	memory   uuid.UUID // uuid.Nil for a concept
-}
-
-// steps adds the concepts' names to paths. If the database does not answer, it adds their keys.
-func (l *Leg) steps(ctx context.Context, namespace string, paths [][]waypoint) [][]leg.Step {
+// name puts the concepts' names in place of their keys, if the database answers in time.
+func (l *Leg) name(ctx context.Context, namespace string, paths [][]leg.Step) {
+	if len(paths) == 0 {
+		return
+	}
 	var ids []int64
-	for _, path := range paths {
-		for _, stop := range path {
-			if stop.memory == uuid.Nil {
-				ids = append(ids, stop.concept)
-			}
+	for _, step := range slices.Concat(paths...) {
+		if step.Memory == uuid.Nil {
+			ids = append(ids, conceptID(step.Concept))
 		}
 	}
 	slices.Sort(ids)
@@ -180,13 +153,13 @@ func (l *Leg) steps(ctx context.Context, namespace string, paths [][]waypoint) [
 		defer cancel()
 	}
 	names, _ := l.names(ctx, namespace, slices.Compact(ids)) // keys do without
-	out := make([][]leg.Step, len(paths))
-	for i, path := range paths {
-		for _, stop := range path {
-			out[i] = append(out[i], leg.Step{Relation: stop.relation, Concept: cmp.Or(names[stop.concept], stop.key), Memory: stop.memory})
+	for _, path := range paths {
+		for i, step := range path {
+			if step.Memory == uuid.Nil {
+				path[i].Concept = cmp.Or(names[conceptID(step.Concept)], step.Concept)
+			}
 		}
 	}
-	return out
 }
 
 // names returns the names of concepts that exist.

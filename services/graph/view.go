@@ -257,19 +257,17 @@ func (v *View) Path(from, to string) []leg.Step {
 		n: v.network, time: momentOf(time.Time{}, true), named: func(string) bool { return false }, least: 1, hub: len(v.network.memories),
 		maxLinks: math.MaxInt, from: map[node]hop{},
 	}
-	way := w.shortest(conceptNodeAt(start), conceptNodeAt(end))
-	steps := make([]leg.Step, len(way))
-	for i, stop := range way {
-		steps[i] = leg.Step{Relation: stop.relation, Memory: stop.memory}
-		if stop.memory == uuid.Nil {
-			steps[i].Concept = v.name(stop.concept)
+	steps := w.shortest(conceptNodeAt(start), conceptNodeAt(end))
+	for i, step := range steps {
+		if step.Memory == uuid.Nil {
+			steps[i].Concept = cmp.Or(v.names[conceptID(step.Concept)], step.Concept)
 		}
 	}
 	return steps
 }
 
 // shortest is a breadth-first search over the walker's arcs.
-func (w *walker) shortest(from, to node) []waypoint {
+func (w *walker) shortest(from, to node) []leg.Step {
 	w.begin()
 	defer w.end()
 	w.start(from, 1)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
@@ -17,23 +18,21 @@ import (
 // planning turns off JIT: compilation takes a hundred times as long as the walk.
 var planning = map[string]string{"jit": "off"}
 
-// walk searches by hop decay in SQL. With q.Explain it also returns the path of each hit.
-func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error) {
+// walk searches by hop decay in SQL. With q.Explain the result has the path of each hit.
+func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
 	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
-	var paths [][]waypoint
 	err := postgres.Search(ctx, l.Or(l.store.Pool), q.Namespace, planning, func(tx pgx.Tx) error {
 		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {
 			return err
 		}
-		hits, err := l.hopsInSQL(ctx, tx, q, starts)
-		result = leg.Result{Hits: hits, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY}
-		if err == nil && q.Explain {
-			paths, err = l.pathsInSQL(ctx, tx, q, starts, idsOf(hits))
+		result = leg.Result{ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY}
+		if result.Hits, err = hopsInSQL(ctx, tx, q, starts); err == nil && q.Explain {
+			result.Paths, err = pathsInSQL(ctx, tx, q, starts, result.Hits)
 		}
 		return err
 	})
-	return result, paths, err
+	return result, err
 }
 
 // startsPostgres picks the query's start concepts.
@@ -56,12 +55,9 @@ func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []
 	})
 }
 
-func (l *Leg) hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
-	statement, args := l.bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
-	rows, err := tx.Query(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
+func hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+	statement, args := bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
+	rows, _ := tx.Query(ctx, statement, args...) // the rows have its error
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
 		var h leg.Hit
 		err := row.Scan(&h.ID, &h.Score, &h.Importance, &h.CreatedAt)
@@ -70,23 +66,23 @@ func (l *Leg) hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 	})
 }
 
-// paths repeats the walk and returns the paths to memories.
-func (l *Leg) pathsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, memories []uuid.UUID) ([][]waypoint, error) {
-	statement, args := l.bind(q, starts, memories, "WITH RECURSIVE"+hopTables+hopWays)
-	rows, err := tx.Query(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	ways, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (way, error) {
-		var w way
-		err := row.Scan(&w.concept, &w.memory, &w.fromConcept, &w.fromMemory, &w.relation, &w.back, &w.share)
-		return w, err
+// pathsInSQL repeats the walk and returns the paths to hits.
+func pathsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, hits []leg.Hit) ([][]leg.Step, error) {
+	found := slice.Map(hits, func(h leg.Hit) uuid.UUID { return h.ID })
+	statement, args := bind(q, starts, found, "WITH RECURSIVE"+hopTables+hopWays)
+	rows, _ := tx.Query(ctx, statement, args...) // as above
+	ways := map[way]float64{}
+	var w way
+	var share float64
+	_, err := pgx.ForEachRow(rows, []any{&w.concept, &w.memory, &w.fromConcept, &w.key, &w.fromMemory, &w.relation, &w.back, &share}, func() error {
+		ways[w] = share
+		return nil
 	})
-	return routes(ways, memories), err
+	return routes(ways, hits), err
 }
 
 // bind puts conditions and arguments of a search in place of the words with @.
-func (l *Leg) bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (string, postgres.Args) {
+func bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (string, postgres.Args) {
 	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
 	for i, s := range starts {
 		ids[i], weights[i] = s.concept, specificity(s.mentions)
@@ -157,7 +153,7 @@ const hopTables = `
 		) n (ids, weights)
 		WHERE w.hop < @hops::integer AND n.ids IS NOT NULL
 	), reached AS MATERIALIZED (
-		SELECT c.id, f.weight / ln(@euler::float8 + c.mentions) AS weight, CASE w.hop WHEN 0 THEN @mentions::bigint ELSE @degree END AS bound
+		SELECT c.id, c.key, f.weight / ln(@euler::float8 + c.mentions) AS weight, CASE w.hop WHEN 0 THEN @mentions::bigint ELSE @degree END AS bound
 		FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
 		JOIN graph.concepts c ON c.namespace = @namespace AND c.id = f.id
 	), scored AS MATERIALIZED (
@@ -251,15 +247,15 @@ const hopWays = `, stops AS MATERIALIZED (
 		) n (degree)
 		WHERE n.degree BETWEEN 1 AND @degree
 	)
-	SELECT t.id, @none::uuid, f.id, @none::uuid, e.relation, e.back, sum(f.weight * e.weight / c.mentions)
+	SELECT t.id, @none::uuid, f.id, c.key, @none::uuid, e.relation, e.back, sum(f.weight * e.weight / c.mentions)
 	FROM stops f
 	JOIN graph.concepts c ON c.namespace = @namespace AND c.id = f.id
 		AND c.mentions <= @degree::bigint * CASE f.hop WHEN 0 THEN @mostOfStart::bigint ELSE 1 END
 	CROSS JOIN LATERAL (@edges) e
 	JOIN stops t ON t.id = e.other AND t.hop = f.hop + 1
-	GROUP BY t.id, f.id, e.relation, e.back
+	GROUP BY t.id, f.id, c.key, e.relation, e.back
 	UNION ALL
-	SELECT 0, mc.memory_id, r.id, @none::uuid, CASE WHEN mc.salience >= @title::float8 THEN '` + viaTitle + `' ELSE '` + viaMention + `' END, false, r.weight * mc.salience
+	SELECT 0, mc.memory_id, r.id, r.key, @none::uuid, CASE WHEN mc.salience >= @title::float8 THEN '` + viaTitle + `' ELSE '` + viaMention + `' END, false, r.weight * mc.salience
 	FROM reached r CROSS JOIN LATERAL (
 		SELECT memory_id, salience FROM graph.memory_concepts
 		WHERE namespace = @namespace AND concept_id = r.id
@@ -267,7 +263,7 @@ const hopWays = `, stops AS MATERIALIZED (
 	) mc
 	WHERE mc.memory_id = ANY(@found::uuid[]) OR mc.memory_id IN (SELECT memory_id FROM leads)
 	UNION ALL
-	SELECT 0, k.memory_id, 0, l.memory_id, k.relation, k.back, l.share
+	SELECT 0, k.memory_id, 0, '', l.memory_id, k.relation, k.back, l.share
 	FROM led l CROSS JOIN LATERAL (
 		SELECT e.memory_id, k.relation, false AS back
 		FROM graph.memory_links k JOIN graph.link_ends e ON e.namespace = @namespace AND e.key = k.target_key

@@ -16,10 +16,11 @@ const viaTogether = "mentioned with"
 // a concept.
 type way struct {
 	concept, fromConcept int64
+	key                  string // of fromConcept
 	memory, fromMemory   uuid.UUID
 	relation             string
 	back                 bool    // against the relation's direction
-	share                float64 // contribution to the target's score or weight
+	share                float64 // contribution to the target's score or weight; 0 in keys of a map that has it
 }
 
 // via names the step.
@@ -41,11 +42,11 @@ func (w way) better(other way) bool {
 		compareIDs(w.fromMemory, other.fromMemory), cmp.Compare(w.via(), other.via())) < 0
 }
 
-// routes returns each memory's path with the largest contributions, from a concept of the query. Unreached memories
-// have none.
-func routes(ways []way, memories []uuid.UUID) [][]waypoint {
+// routes returns the path to each hit with the largest contributions, from a concept of the query, with the keys of concepts.
+func routes(ways map[way]float64, hits []leg.Hit) [][]leg.Step {
 	concepts, mentioned, reached := map[int64]way{}, map[uuid.UUID]way{}, map[uuid.UUID]way{}
-	for _, w := range ways {
+	for w, share := range ways {
+		w.share = share
 		if w.memory == uuid.Nil {
 			keep(concepts, w.concept, w)
 			continue
@@ -55,34 +56,27 @@ func routes(ways []way, memories []uuid.UUID) [][]waypoint {
 		}
 		keep(reached, w.memory, w)
 	}
-	out := make([][]waypoint, len(memories))
-	for i, memory := range memories {
-		last, found := reached[memory]
+	out := make([][]leg.Step, len(hits))
+	for i, hit := range hits {
+		last, found := reached[hit.ID]
 		if !found {
 			continue
 		}
-		path := []waypoint{{relation: last.via(), memory: memory}}
+		path := []leg.Step{{Relation: last.via(), Memory: hit.ID}}
 		if from := last.fromMemory; from != uuid.Nil {
 			last = mentioned[from]
-			path = append(path, waypoint{relation: last.via(), memory: from})
+			path = append(path, leg.Step{Relation: last.via(), Memory: from})
 		}
-		for at, more := last.fromConcept, true; more; at = last.fromConcept {
-			last, more = concepts[at]
-			path = append(path, waypoint{relation: last.via(), concept: at})
+		for more := true; more; {
+			step := leg.Step{Concept: last.key}
+			last, more = concepts[last.fromConcept]
+			step.Relation = last.via()
+			path = append(path, step)
 		}
 		slices.Reverse(path)
 		out[i] = path
 	}
 	return out
-}
-
-// idsOf returns the hits' ids.
-func idsOf(hits []leg.Hit) []uuid.UUID {
-	ids := make([]uuid.UUID, len(hits))
-	for i, h := range hits {
-		ids[i] = h.ID
-	}
-	return ids
 }
 
 // keep stores the best way to a place.
