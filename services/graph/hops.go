@@ -73,8 +73,7 @@ func (n *network) starts(ps []phrase) []start {
 			known[p.concept] = int64(len(n.concepts[at].mentions))
 		}
 	}
-	starts, _ := link(ps, known, func() (int64, error) { return int64(n.indexed), nil })
-	return starts
+	return link(ps, known, int64(n.indexed))
 }
 
 // next returns the heaviest unseen concepts one hop from the frontier. Concepts with more than degree mentions pass

@@ -43,29 +43,21 @@ func conceptIDs(ps []phrase) []int64 {
 }
 
 // link picks start concepts among the known ones (mentions by id). A hub, which more than a fifth of the namespace's
-// memories mention, links only if nothing else does. memories counts the namespace's memories, up to hubCount; link
-// calls it only for a possible hub.
-func link(ps []phrase, known map[int64]int64, memories func() (int64, error)) ([]start, error) {
+// memories mention, links only if nothing else does. memories is their number; more than hubCount need not be counted, nor
+// any if no concept is a possible hub.
+func link(ps []phrase, known map[int64]int64, memories int64) []start {
 	var starts []start
-	suspect := false
 	for _, p := range longest(ps, known) {
 		starts = append(starts, start{p.concept, known[p.concept]})
-		suspect = suspect || known[p.concept] > hubFloor
 	}
-	if suspect {
-		n, err := memories()
-		if err != nil {
-			return nil, err
-		}
-		limit := max(hubFloor, n/hubShare)
-		if specific := slices.DeleteFunc(slices.Clone(starts), func(s start) bool { return s.mentions > limit }); len(specific) > 0 {
-			starts = specific
-		}
+	limit := max(hubFloor, memories/hubShare)
+	if specific := slices.DeleteFunc(slices.Clone(starts), func(s start) bool { return s.mentions > limit }); len(specific) > 0 {
+		starts = specific
 	}
 	slices.SortFunc(starts, func(a, b start) int {
 		return cmp.Or(cmp.Compare(a.mentions, b.mentions), cmp.Compare(a.concept, b.concept))
 	})
-	return starts[:min(len(starts), maxStarts)], nil
+	return starts[:min(len(starts), maxStarts)]
 }
 
 // weighted is a start concept with its weight.

@@ -22,7 +22,7 @@ var planning = map[string]string{"jit": "off"}
 func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
 	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
 	err := postgres.Search(ctx, l.Or(l.store.Pool), q.Namespace, planning, func(tx pgx.Tx) error {
-		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases)
+		starts, err := startsInSQL(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {
 			return err
 		}
@@ -35,24 +35,18 @@ func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Resu
 	return result, err
 }
 
-// startsPostgres picks the query's start concepts.
-func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []phrase) ([]start, error) {
-	rows, err := tx.Query(ctx, "SELECT id, mentions FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, conceptIDs(phrases))
-	if err != nil {
-		return nil, err
-	}
+// startsInSQL picks the query's start concepts. It counts the memories for a possible hub only.
+func startsInSQL(ctx context.Context, tx pgx.Tx, namespace string, phrases []phrase) ([]start, error) {
+	rows, _ := tx.Query(ctx, `
+		SELECT id, mentions, CASE WHEN mentions > $3 THEN (SELECT count(*) FROM (SELECT FROM memory.memories WHERE namespace = $1 LIMIT $4) m) ELSE 0 END
+		FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)`, namespace, conceptIDs(phrases), hubFloor, hubCount) // the rows have its error
 	known := map[int64]int64{}
-	var id, mentions int64
-	if _, err := pgx.ForEachRow(rows, []any{&id, &mentions}, func() error {
-		known[id] = mentions
+	var id, mentions, counted, memories int64
+	_, err := pgx.ForEachRow(rows, []any{&id, &mentions, &counted}, func() error {
+		known[id], memories = mentions, max(memories, counted)
 		return nil
-	}); err != nil {
-		return nil, err
-	}
-	return link(phrases, known, func() (n int64, err error) {
-		err = tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM memory.memories WHERE namespace = $1 LIMIT $2) m", namespace, hubCount).Scan(&n)
-		return n, err
 	})
+	return link(phrases, known, memories), err
 }
 
 func hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
