@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -388,9 +389,12 @@ func remove(list []uint32, v uint32) []uint32 {
 	return slices.Delete(list, at, at+1)
 }
 
+// always is later than all times. What holds now has no end, so it holds then.
+const always = math.MaxInt64
+
 // moment is the time of a search.
 type moment struct {
-	at         int64 // microseconds; 0 is now
+	at         int64 // microseconds; always is now
 	superseded bool  // include superseded memories
 	// newest and closers are of single facts in spans. A walk asks whether facts hold, so it needs the newest only.
 	newest  map[single]rivals
@@ -417,28 +421,21 @@ type closer struct {
 
 // momentOf returns a search's moment; zero asOf is now.
 func momentOf(asOf time.Time, superseded bool) moment {
-	t := moment{superseded: superseded, newest: map[single]rivals{}, closers: map[uint32]map[string][]closer{}}
+	t := moment{at: always, superseded: superseded, newest: map[single]rivals{}, closers: map[uint32]map[string][]closer{}}
 	if !asOf.IsZero() {
-		t.at = cmp.Or(asOf.UnixMicro(), 1) // 0 is now
+		t.at = cmp.Or(asOf.UnixMicro(), 1) // as ends, where 0 is none
 	}
 	return t
 }
 
 // within reports whether a span has the moment.
-func (t moment) within(from, to int64) bool {
-	if t.at == 0 {
-		return to == 0
-	}
-	return from <= t.at && (to == 0 || to > t.at)
-}
+func (t moment) within(from, to int64) bool { return from <= t.at && (to == 0 || to > t.at) }
 
 // live reports whether a memory takes part in a search.
 func (n *network) live(memory uint32, t moment) bool {
-	if int(memory) >= len(n.memories) { // of an image's row that the graph does not have yet, or never: it is sensitive
+	// The graph may not have an image's row yet, or never: the memory is sensitive.
+	if int(memory) >= len(n.memories) || !n.memories[memory].indexed() {
 		return false
-	}
-	if indexed := n.memories[memory].indexed(); !indexed || t.superseded && t.at == 0 {
-		return indexed
 	}
 	from := n.rows.From[memory]
 	return t.within(from, n.rows.To[memory]) || t.superseded && from <= t.at

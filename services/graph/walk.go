@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -12,7 +13,6 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/record"
 )
 
 // planning turns off JIT: compilation takes a hundred times as long as the walk.
@@ -81,18 +81,16 @@ func bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (str
 	for i, s := range starts {
 		ids[i], weights[i] = s.concept, specificity(s.mentions)
 	}
-	alive, within, current := hopAlive, hopWithin, hopCurrent
+	var at *time.Time // nil for now
 	if !q.AsOf.IsZero() {
-		alive, within = hopAliveAt, hopWithinAt
+		at = &q.AsOf
 	}
-	if q.Filter.IncludeSuperseded {
-		current = "true"
-	}
-	valid := func(fact string) string { return strings.ReplaceAll(within+hopEvidence, "fact.", fact+".") }
+	valid := func(fact string) string { return strings.ReplaceAll(hopValid, "fact.", fact+".") }
 	var args postgres.Args
 	for _, part := range [][2]string{
-		{"@edges", hopEdges}, {"@current", current}, {"@holds", hopHolds}, {"@valid(e)", valid("e")}, {"@valid(n)", valid("n")}, {"@alive", alive},
-		{"@leading", livePostgres(q, record.Filter{}, &args)}, {"@live", livePostgres(q, q.Filter, &args)},
+		{"@edges", hopEdges}, {"@current", hopCurrent}, {"@holds", hopHolds}, {"@valid(e)", valid("e")}, {"@valid(n)", valid("n")}, {"@alive", hopAlive},
+		{"@leading", hopLive}, {"@live", hopLive + postgres.Matches(q.Filter, "m", &args)},
+		{"@moment", "coalesce(@at::timestamptz, 'infinity')"}, {"@now", "coalesce(@at::timestamptz, now())"},
 	} { // in this order, since conditions have others in them
 		statement = strings.ReplaceAll(statement, part[0], part[1])
 	}
@@ -102,27 +100,14 @@ func bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (str
 	}{
 		{"@namespace", q.Namespace}, {"@starts", ids}, {"@weights", weights}, {"@hops", maxHops}, {"@decay", hopDecay}, {"@degree", maxDegree},
 		{"@mostOfStart", startDegree}, {"@frontier", maxFrontier}, {"@rounding", float64(precision)}, {"@euler", math.E}, {"@mentions", maxMentions},
-		{"@candidates", candidates(q)}, {"@floor", q.Least()}, {"@depth", q.Depth}, {"@salient", salienceResolved}, {"@paired", maxPaired}, {"@at", q.AsOf},
-		{"@none", uuid.Nil}, {"@found", found}, {"@title", salienceTitle},
+		{"@candidates", candidates(q)}, {"@floor", q.Least()}, {"@depth", q.Depth}, {"@salient", salienceResolved}, {"@paired", maxPaired}, {"@at", at},
+		{"@superseded", q.Filter.IncludeSuperseded}, {"@none", uuid.Nil}, {"@found", found}, {"@title", salienceTitle},
 	} {
 		if strings.Contains(statement, of.name) {
 			statement = strings.ReplaceAll(statement, of.name, args.Add(of.value))
 		}
 	}
 	return statement, args
-}
-
-// livePostgres is postgres.Live at the query's time.
-func livePostgres(q leg.Query, f record.Filter, args *postgres.Args) string {
-	f.IncludeSuperseded = q.Filter.IncludeSuperseded
-	if q.AsOf.IsZero() {
-		return postgres.Live(f, "m", args)
-	}
-	where := "coalesce(m.occurred_at, m.created_at) <= @at AND (m.expires_at IS NULL OR m.expires_at > @at)"
-	if !f.IncludeSuperseded {
-		where += " AND (m.superseded_by IS NULL OR m.updated_at > @at)"
-	}
-	return where + postgres.Matches(f, "m", args)
 }
 
 // hopTables are the tables of a search by hop decay. Each recursion is a hop along valid edges. A concept counts at its
@@ -214,20 +199,21 @@ WHERE o.namespace = @namespace AND o.concept_id = f.id AND o.salience >= @salien
 	AND NOT EXISTS (SELECT FROM graph.facts x WHERE x.namespace = @namespace AND x.memory_id = o.memory_id
 		AND (x.source_id = f.id AND x.target_id = p.concept_id OR x.target_id = f.id AND x.source_id = p.concept_id))`
 
-// Conditions: that memory v is alive, now or at a time; that the moment is within a fact's span; that its evidence is alive; that fact e
-// holds, which no newer one has closed; and that memory m has no facts or a valid one.
+// Conditions at a moment, which is infinity for now: that memory v is alive; that memory m is, or is wanted although it was superseded, and
+// has not expired; that the moment is within a fact's span and its evidence is alive; that fact e holds, which no newer one has closed; and
+// that memory m has no facts or a valid one.
 const (
-	hopAlive    = "v.superseded_by IS NULL"
-	hopAliveAt  = "coalesce(v.occurred_at, v.created_at) <= @at AND (v.superseded_by IS NULL OR v.updated_at > @at)"
-	hopWithin   = "fact.valid_to IS NULL"
-	hopWithinAt = "fact.valid_from <= @at AND (fact.valid_to IS NULL OR fact.valid_to > @at)"
-	hopEvidence = ` AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = @namespace AND v.id = fact.memory_id AND @alive)`
-	hopHolds    = `@valid(e) AND NOT (e.single AND EXISTS (
+	hopAlive = "coalesce(v.occurred_at, v.created_at) <= @moment AND (v.superseded_by IS NULL OR v.updated_at > @moment)"
+	hopLive  = `coalesce(m.occurred_at, m.created_at) <= @moment AND (@superseded::boolean OR m.superseded_by IS NULL OR m.updated_at > @moment)
+		AND (m.expires_at IS NULL OR m.expires_at > @now)`
+	hopValid = `fact.valid_from <= @moment AND (fact.valid_to IS NULL OR fact.valid_to > @moment)
+		AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = @namespace AND v.id = fact.memory_id AND @alive)`
+	hopHolds = `@valid(e) AND NOT (e.single AND EXISTS (
 		SELECT FROM graph.facts n
 		WHERE n.namespace = @namespace AND n.source_id = e.source_id AND n.relation = e.relation AND n.single AND n.target_id <> e.target_id
 			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND @valid(n)))`
 	hopFacts   = "SELECT FROM graph.facts e WHERE e.namespace = @namespace AND e.memory_id = m.id"
-	hopCurrent = "(NOT EXISTS (" + hopFacts + ") OR EXISTS (" + hopFacts + " AND (e.relation = '" + AliasRelation + "' OR @holds)))"
+	hopCurrent = "(@superseded::boolean OR NOT EXISTS (" + hopFacts + ") OR EXISTS (" + hopFacts + " AND (e.relation = '" + AliasRelation + "' OR @holds)))"
 )
 
 // hopWays are the steps that lead to the memories found.
