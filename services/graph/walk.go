@@ -132,41 +132,40 @@ const hopTables = `
 		) n (ids, weights)
 		WHERE w.hop < @hops::integer AND n.ids IS NOT NULL
 	), reached AS MATERIALIZED (
-		SELECT c.id, c.key, f.weight / ln(@euler::float8 + c.mentions) AS weight, CASE w.hop WHEN 0 THEN @mentions::bigint ELSE @degree END AS bound
-		FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
+		SELECT w.hop, c.id, c.key, c.mentions, f.weight FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
 		JOIN graph.concepts c ON c.namespace = @namespace AND c.id = f.id
-	), scored AS MATERIALIZED (
-		SELECT mc.memory_id, sum(r.weight * mc.salience) AS score
+	), marked AS (
+		SELECT m.memory_id, m.salience, r.id, r.key, r.weight / ln(@euler::float8 + r.mentions) * m.salience AS share
 		FROM reached r CROSS JOIN LATERAL (
 			SELECT memory_id, salience FROM graph.memory_concepts
 			WHERE namespace = @namespace AND concept_id = r.id
-			ORDER BY memory_id DESC LIMIT r.bound
-		) mc
-		GROUP BY mc.memory_id
-		ORDER BY round(sum(r.weight * mc.salience) * @rounding::float8) DESC, mc.memory_id DESC
-		LIMIT @candidates
+			ORDER BY memory_id DESC LIMIT CASE r.hop WHEN 0 THEN @mentions::bigint ELSE @degree END
+		) m
+	), scored AS MATERIALIZED (
+		SELECT memory_id, sum(share) AS score FROM marked GROUP BY memory_id
+		ORDER BY round(sum(share) * @rounding::float8) DESC, memory_id DESC LIMIT @candidates
 	), leads AS MATERIALIZED (
 		SELECT s.memory_id, s.score, e.key
 		FROM (SELECT * FROM scored LIMIT @frontier) s
 		JOIN memory.memories m ON m.namespace = @namespace AND m.id = s.memory_id AND @leading
 		JOIN graph.link_ends e ON e.namespace = @namespace AND e.memory_id = s.memory_id
+	), lent AS (
+		SELECT n.memory_id, l.memory_id AS lender, n.relation, n.back, @decay::float8 * l.score / n.degree AS share
+		FROM leads l CROSS JOIN LATERAL (
+			SELECT b.*, count(*) OVER () AS degree FROM (
+				(SELECT e.memory_id, o.relation, false AS back FROM (
+					SELECT target_key, relation FROM graph.memory_links
+					WHERE namespace = @namespace AND source_id = l.memory_id LIMIT @degree + 1
+				) o LEFT JOIN graph.link_ends e ON e.namespace = @namespace AND e.key = o.target_key)
+				UNION ALL
+				(SELECT source_id, relation, true FROM graph.memory_links
+				WHERE namespace = @namespace AND target_key = l.key LIMIT @degree + 1)
+			) b
+		) n
+		WHERE n.memory_id IS NOT NULL AND n.degree <= @degree
 	), total AS (
 		SELECT memory_id, sum(score) AS score FROM (
-			SELECT memory_id, score FROM scored
-			UNION ALL
-			SELECT unnest(n.others), @decay::float8 * l.score / n.degree
-			FROM leads l CROSS JOIN LATERAL (
-				SELECT array_agg(b.other) FILTER (WHERE b.other IS NOT NULL), count(*) FROM (
-					(SELECT e.memory_id AS other FROM (
-						SELECT target_key FROM graph.memory_links
-						WHERE namespace = @namespace AND source_id = l.memory_id LIMIT @degree + 1
-					) o LEFT JOIN graph.link_ends e ON e.namespace = @namespace AND e.key = o.target_key)
-					UNION ALL
-					(SELECT source_id FROM graph.memory_links
-					WHERE namespace = @namespace AND target_key = l.key LIMIT @degree + 1)
-				) b
-			) n (others, degree)
-			WHERE n.degree BETWEEN 1 AND @degree
+			SELECT memory_id, score FROM scored UNION ALL SELECT memory_id, share FROM lent
 		) p GROUP BY memory_id
 	), hop_decay AS MATERIALIZED (
 		SELECT m.id, s.score, m.importance, m.created_at,
@@ -217,38 +216,13 @@ const (
 )
 
 // hopWays are the steps that lead to the memories found.
-const hopWays = `, stops AS MATERIALIZED (
-		SELECT w.hop, f.id, f.weight FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
-	), led AS (
-		SELECT l.memory_id, l.key, @decay::float8 * l.score / n.degree AS share
-		FROM leads l CROSS JOIN LATERAL (SELECT
-			(SELECT count(*) FROM (SELECT FROM graph.memory_links WHERE namespace = @namespace AND source_id = l.memory_id LIMIT @degree + 1) o) +
-			(SELECT count(*) FROM (SELECT FROM graph.memory_links WHERE namespace = @namespace AND target_key = l.key LIMIT @degree + 1) o)
-		) n (degree)
-		WHERE n.degree BETWEEN 1 AND @degree
-	)
-	SELECT t.id, @none::uuid, f.id, c.key, @none::uuid, e.relation, e.back, sum(f.weight * e.weight / c.mentions)
-	FROM stops f
-	JOIN graph.concepts c ON c.namespace = @namespace AND c.id = f.id
-		AND c.mentions <= @degree::bigint * CASE f.hop WHEN 0 THEN @mostOfStart::bigint ELSE 1 END
-	CROSS JOIN LATERAL (@edges) e
-	JOIN stops t ON t.id = e.other AND t.hop = f.hop + 1
-	GROUP BY t.id, f.id, c.key, e.relation, e.back
+const hopWays = `
+	SELECT t.id, @none::uuid, f.id, f.key, @none::uuid, e.relation, e.back, sum(f.weight * e.weight / f.mentions)
+	FROM reached f CROSS JOIN LATERAL (@edges) e JOIN reached t ON t.id = e.other AND t.hop = f.hop + 1
+	WHERE f.mentions <= @degree::bigint * CASE f.hop WHEN 0 THEN @mostOfStart::bigint ELSE 1 END
+	GROUP BY t.id, f.id, f.key, e.relation, e.back
 	UNION ALL
-	SELECT 0, mc.memory_id, r.id, r.key, @none::uuid, CASE WHEN mc.salience >= @title::float8 THEN '` + viaTitle + `' ELSE '` + viaMention + `' END, false, r.weight * mc.salience
-	FROM reached r CROSS JOIN LATERAL (
-		SELECT memory_id, salience FROM graph.memory_concepts
-		WHERE namespace = @namespace AND concept_id = r.id
-		ORDER BY memory_id DESC LIMIT r.bound
-	) mc
-	WHERE mc.memory_id = ANY(@found::uuid[]) OR mc.memory_id IN (SELECT memory_id FROM leads)
+	SELECT 0, memory_id, id, key, @none::uuid, CASE WHEN salience >= @title::float8 THEN '` + viaTitle + `' ELSE '` + viaMention + `' END, false, share
+	FROM marked WHERE memory_id = ANY(@found::uuid[]) OR memory_id IN (SELECT memory_id FROM leads)
 	UNION ALL
-	SELECT 0, k.memory_id, 0, '', l.memory_id, k.relation, k.back, l.share
-	FROM led l CROSS JOIN LATERAL (
-		SELECT e.memory_id, k.relation, false AS back
-		FROM graph.memory_links k JOIN graph.link_ends e ON e.namespace = @namespace AND e.key = k.target_key
-		WHERE k.namespace = @namespace AND k.source_id = l.memory_id
-		UNION ALL
-		SELECT k.source_id, k.relation, true FROM graph.memory_links k WHERE k.namespace = @namespace AND k.target_key = l.key
-	) k
-	WHERE k.memory_id = ANY(@found::uuid[])`
+	SELECT 0, memory_id, 0, '', lender, relation, back, share FROM lent WHERE memory_id = ANY(@found::uuid[])`
