@@ -394,26 +394,13 @@ const always = math.MaxInt64
 
 // moment is the time of a search.
 type moment struct {
-	at         int64 // microseconds; always is now
-	superseded bool  // include superseded memories
-	// newest and closers are of single facts in spans. A walk asks whether facts hold, so it needs the newest only.
-	newest  map[single]rivals
-	closers map[uint32]map[string][]closer // by source and relation
+	at         int64               // microseconds; always is now
+	superseded bool                // include superseded memories
+	closers    map[uint32][]closer // by source
 }
 
-// single is what has one target at a time: a relation of a concept.
-type single struct {
-	source   uint32
-	relation string
-}
-
-// rivals are the newest fact, and the newest one with another target.
-type rivals struct {
-	first, second factRef
-	several       bool // there is a second one
-}
-
-// closer is a single fact, in a list from the oldest one. other is the place of the next one with another target.
+// closer is a single fact that spans the moment, in a list by relation and from the oldest one. other is the place of the next one with
+// another target.
 type closer struct {
 	factRef
 	other int
@@ -421,7 +408,7 @@ type closer struct {
 
 // momentOf returns a search's moment; zero asOf is now.
 func momentOf(asOf time.Time, superseded bool) moment {
-	t := moment{at: always, superseded: superseded, newest: map[single]rivals{}, closers: map[uint32]map[string][]closer{}}
+	t := moment{at: always, superseded: superseded, closers: map[uint32][]closer{}}
 	if !asOf.IsZero() {
 		t.at = cmp.Or(asOf.UnixMicro(), 1) // as ends, where 0 is none
 	}
@@ -447,46 +434,8 @@ func (n *network) holds(r factRef, t moment) bool {
 	if !n.spans(r, t) {
 		return false
 	}
-	f := n.fact(r)
-	if !f.Single {
-		return true
-	}
-	of := single{f.source, f.Relation}
-	if _, known := t.newest[of]; !known { // it has r at least
-		n.findNewest(f.source, t)
-	}
-	newest := t.newest[of]
-	if n.fact(newest.first).Target != f.Target {
-		return !n.after(newest.first, r)
-	}
-	return !newest.several || !n.after(newest.second, r)
-}
-
-// findNewest finds the newest single facts of a source.
-func (n *network) findNewest(source uint32, t moment) {
-	for _, r := range n.concepts[source].facts {
-		f := n.fact(r)
-		if f.source != source || !f.Single || !n.spans(r, t) {
-			continue
-		}
-		of := single{source, f.Relation}
-		found, known := t.newest[of]
-		differs := known && n.fact(found.first).Target != f.Target
-		switch {
-		case !known:
-			found.first = r
-		case n.after(r, found.first):
-			if differs {
-				found.second, found.several = found.first, true
-			}
-			found.first = r
-		case differs && (!found.several || n.after(r, found.second)):
-			found.second, found.several = r, true
-		default:
-			continue
-		}
-		t.newest[of] = found
-	}
+	_, closed := n.closing(r, t)
+	return !closed
 }
 
 // spans reports whether a fact's evidence is live and the moment is inside its span.
@@ -503,44 +452,43 @@ func (n *network) closing(r factRef, t moment) (by factRef, closed bool) {
 	if !f.Single {
 		return factRef{}, false
 	}
-	if t.closers[f.source] == nil {
-		t.closers[f.source] = n.closers(f.source, t)
+	list, known := t.closers[f.source]
+	if !known {
+		list = n.closers(f.source, t)
+		t.closers[f.source] = list
 	}
-	list := t.closers[f.source][f.Relation]
-	at := sort.Search(len(list), func(i int) bool { return n.after(list[i].factRef, r) })
+	at := sort.Search(len(list), func(i int) bool { return n.compareFacts(list[i].factRef, r) > 0 })
 	if at < len(list) && n.fact(list[at].factRef).Target == f.Target {
 		at = list[at].other
 	}
-	if at == len(list) {
+	if at == len(list) || n.fact(list[at].factRef).Relation != f.Relation {
 		return factRef{}, false
 	}
 	return list[at].factRef, true
 }
 
-func (n *network) closers(source uint32, t moment) map[string][]closer {
-	out := map[string][]closer{}
+func (n *network) closers(source uint32, t moment) (list []closer) {
 	for _, r := range n.concepts[source].facts {
 		if f := n.fact(r); f.source == source && f.Single && n.spans(r, t) {
-			out[f.Relation] = append(out[f.Relation], closer{factRef: r})
+			list = append(list, closer{factRef: r})
 		}
 	}
-	for _, list := range out {
-		slices.SortStableFunc(list, func(a, b closer) int { return n.compareFacts(a.factRef, b.factRef) })
-		for i := len(list) - 1; i >= 0; i-- {
-			list[i].other = i + 1
-			if i+1 < len(list) && n.fact(list[i].factRef).Target == n.fact(list[i+1].factRef).Target {
+	slices.SortFunc(list, func(a, b closer) int { return n.compareFacts(a.factRef, b.factRef) })
+	for i := len(list) - 1; i >= 0; i-- {
+		list[i].other = i + 1
+		if i+1 < len(list) {
+			if f, next := n.fact(list[i].factRef), n.fact(list[i+1].factRef); f.Target == next.Target && f.Relation == next.Relation {
 				list[i].other = list[i+1].other
 			}
 		}
 	}
-	return out
+	return list
 }
 
-// after reports whether fact a began after b. The newer memory breaks ties.
-func (n *network) after(a, b factRef) bool { return n.compareFacts(a, b) > 0 }
-
+// compareFacts orders facts by relation, and from the oldest one. The newer memory breaks ties.
 func (n *network) compareFacts(a, b factRef) int {
-	if by := cmp.Compare(n.fact(a).From, n.fact(b).From); by != 0 {
+	f, g := n.fact(a), n.fact(b)
+	if by := cmp.Or(cmp.Compare(f.Relation, g.Relation), cmp.Compare(f.From, g.From)); by != 0 {
 		return by
 	}
 	return compareIDs(n.rows.IDs[a.memory], n.rows.IDs[b.memory])

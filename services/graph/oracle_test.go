@@ -396,10 +396,10 @@ func closes(n *network, r factRef, t moment) (by factRef, closed bool) {
 	for _, other := range n.concepts[f.source].facts {
 		g := n.fact(other)
 		if !f.Single || !g.Single || g.Source != f.Source || g.Target == f.Target || g.Relation != f.Relation ||
-			!n.after(other, r) || !n.live(other.memory, moment{at: t.at}) || !t.within(g.From, g.To) {
+			n.compareFacts(other, r) <= 0 || !n.live(other.memory, moment{at: t.at}) || !t.within(g.From, g.To) {
 			continue
 		}
-		if !closed || n.after(by, other) {
+		if !closed || n.compareFacts(by, other) > 0 {
 			by, closed = other, true
 		}
 	}
