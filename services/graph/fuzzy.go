@@ -19,11 +19,9 @@ const (
 	minNear = 5
 )
 
-// fuzzyIndex finds concepts by the trigrams of their keys. It is built lazily, because most searches do not
-// use it.
+// fuzzyIndex finds concepts by the trigrams of their keys. The first search that uses it builds it; most do not.
 type fuzzyIndex struct {
-	mu       sync.Mutex           // of the searches that extend it
-	named    []uint32             // concepts named since the last use; unused before the first
+	mu       sync.Mutex           // of searches, until it is built
 	postings map[trigram][]uint32 // ascending; nil before the first use
 	entries  int64
 	sizes    []uint8 // trigrams per concept; 0 means not indexed
@@ -36,11 +34,20 @@ type counting struct {
 	sharing []uint32 // concepts with a count
 }
 
-// add adds a concept that got its key. remove removes one. Both are called when nobody searches.
-func (f *fuzzyIndex) add(concept uint32) {
-	if f.postings != nil {
-		f.named = append(f.named, concept)
+// add adds a concept that got its key, once the index is built. remove removes one. Both are called when nobody searches.
+func (f *fuzzyIndex) add(concept uint32, key string) {
+	if f.postings == nil {
+		return
 	}
+	if missing := int(concept) + 1 - len(f.sizes); missing > 0 {
+		f.sizes = append(f.sizes, make([]uint8, missing)...)
+	}
+	grams := trigrams(nil, key)
+	f.sizes[concept] = uint8(len(grams))
+	for _, g := range grams {
+		f.postings[g] = insert(f.postings[g], concept)
+	}
+	f.entries += int64(len(grams))
 }
 
 func (f *fuzzyIndex) remove(concept uint32, key string) {
@@ -59,7 +66,11 @@ func (f *fuzzyIndex) remove(concept uint32, key string) {
 }
 
 // bytes is about the memory of the index.
-func (f *fuzzyIndex) bytes() int64 { return 5*f.entries + int64(64*len(f.postings)+2*len(f.sizes)) }
+func (f *fuzzyIndex) bytes() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return 5*f.entries + int64(64*len(f.postings)+2*len(f.sizes))
+}
 
 // trigram is three consecutive characters, of 21 bits each.
 type trigram uint64
@@ -80,7 +91,7 @@ func trigrams(to []trigram, text string) []trigram {
 // nearly returns the concepts most similar in spelling to a phrase of the query. Digits must match exactly:
 // Q3 is not Q2.
 func (n *network) nearly(text []word) []weighted {
-	n.extendFuzzy()
+	n.buildFuzzy()
 	c, _ := n.fuzzy.counts.Get().(*counting)
 	if c == nil || len(c.shared) < len(n.concepts) {
 		c = &counting{shared: make([]uint8, len(n.concepts))}
@@ -130,35 +141,17 @@ func (n *network) nearly(text []word) []weighted {
 	return out[:min(len(out), maxNear)]
 }
 
-func (n *network) extendFuzzy() {
+func (n *network) buildFuzzy() {
 	f := &n.fuzzy
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if missing := len(n.concepts) - len(f.sizes); missing > 0 {
-		f.sizes = append(f.sizes, make([]uint8, missing)...)
-	}
-	if f.postings == nil {
-		f.postings = map[trigram][]uint32{}
-		for c := range n.concepts {
-			f.named = append(f.named, uint32(c))
-		}
-	}
-	if len(f.named) == 0 {
+	if f.postings != nil {
 		return
 	}
-	var grams []trigram
-	for _, c := range f.named {
-		if f.sizes[c] > 0 || n.concepts[c].key == "" {
-			continue
-		}
-		grams = trigrams(grams, n.concepts[c].key)
-		f.sizes[c] = uint8(len(grams))
-		for _, g := range grams {
-			f.postings[g] = insert(f.postings[g], c)
-		}
-		f.entries += int64(len(grams))
+	f.postings = map[trigram][]uint32{}
+	for c := range n.concepts {
+		f.add(uint32(c), n.concepts[c].key)
 	}
-	f.named = f.named[:0]
 }
 
 // digits returns a text's digits.

@@ -305,7 +305,7 @@ func (n *network) name(id int64, key string, vector code) {
 	if n.concepts[at].key == "" {
 		n.concepts[at].key = key
 		n.size += int64(len(key))
-		n.fuzzy.add(at)
+		n.fuzzy.add(at, key)
 	}
 	if !n.meanings.set(at, vector) {
 		n.meanings.clear(at)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -70,5 +71,17 @@ func TestNearest(t *testing.T) {
 		if got := s.nearest(asked, 5, -1, odd, order); len(got) != 0 {
 			t.Errorf("%v is near to %v", asked, got)
 		}
+	}
+}
+
+// Names are found by their spelling while the size of the graph is asked for.
+func TestBytesBesideSearches(t *testing.T) {
+	n, _ := generated(1, 200)
+	var searching sync.WaitGroup
+	searching.Go(func() { n.nearly(words("who saw nome1x", maxQueryWords)) })
+	n.Bytes()
+	searching.Wait()
+	if n.fuzzy.entries == 0 {
+		t.Error("no name is indexed by its spelling")
 	}
 }
