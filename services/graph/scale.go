@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 )
@@ -41,53 +42,39 @@ const (
 	calibrateAgain = 10 * time.Second
 )
 
-// calibration measures an embedder's scale once, on first use.
+// calibration is an embedder's scale. It is measured on first use.
 type calibration struct {
-	mu        sync.Mutex
-	measuring chan struct{} // closed at its end; nil if it does not go on
-	retry     time.Time
-	err       error
-	found     *scale
+	asking singleflight.Group
+	// The rest is for who asks.
+	found *scale
+	err   error
+	retry time.Time // after err
 }
 
 // scale returns the embedder's scale. A search waits no longer than ctx for the first one's requests.
 func (l *Leg) scale(ctx context.Context) (scale, error) {
-	c := &l.calibration
-	c.mu.Lock()
-	if c.found == nil && c.measuring == nil && time.Now().After(c.retry) {
-		c.measuring = make(chan struct{})
-		go l.calibrate(context.WithoutCancel(ctx), c.measuring)
-	}
-	measuring := c.measuring
-	c.mu.Unlock()
-	if measuring != nil {
-		select {
-		case <-measuring:
-		case <-ctx.Done():
-			return scale{}, ctx.Err()
+	answer := l.calibration.asking.DoChan("", func() (any, error) {
+		c := &l.calibration
+		if c.found == nil && time.Now().After(c.retry) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), calibrationTime)
+			defer cancel()
+			c.err = panics.Catch(ctx, nil, "measure an embedder's scale", func() (err error) {
+				c.found, err = l.measure(ctx)
+				return err
+			})
+			c.retry = time.Now().Add(calibrateAgain)
 		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.found == nil {
-		return scale{}, c.err
-	}
-	return *c.found, nil
-}
-
-func (l *Leg) calibrate(ctx context.Context, end chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, calibrationTime)
-	defer cancel()
-	var found *scale
-	err := panics.Catch(ctx, nil, "measure an embedder's scale", func() (err error) {
-		found, err = l.measure(ctx)
-		return err
+		return c.found, c.err
 	})
-	c := &l.calibration
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.found, c.err, c.retry, c.measuring = found, err, time.Now().Add(calibrateAgain), nil
-	close(end)
+	select {
+	case <-ctx.Done():
+		return scale{}, ctx.Err()
+	case found := <-answer:
+		if found.Err != nil {
+			return scale{}, found.Err
+		}
+		return *found.Val.(*scale), nil
+	}
 }
 
 func (l *Leg) measure(ctx context.Context) (*scale, error) {
