@@ -38,23 +38,14 @@ type Extracted struct{ Memories, Tokens int64 }
 // digest identifies the text that a model reads of a memory.
 func digest(r record.Record) int64 { return hash("extraction " + r.Title + "\x00" + r.Content) }
 
-// factsOf converts an extraction to at most maxExtractedFacts statements.
-func factsOf(r record.Record, x Extraction) ([]statement, map[int64]Concept, error) {
-	facts := slices.Clone(x.Facts[:min(len(x.Facts), maxExtractedFacts)])
-	for i := range facts {
-		facts[i].Memory = r.ID
-	}
-	return statements(facts)
-}
-
 // SetExtraction switches extraction of new and changed memories. Off empties ExtractionQueue and keeps the facts.
 func (l *Leg) SetExtraction(ctx context.Context, on bool) error {
-	return l.update(ctx, func(t *tables) error {
-		statement := dialect(t.DB(), `SELECT graph.set_extraction(false)`, `DELETE FROM indexes WHERE name = '`+ExtractionQueue+`'`) // its tasks go by foreign key
+	return l.update(ctx, func(tx sqldb.Tx) error {
+		statement := dialect(tx.DB(), `SELECT graph.set_extraction(false)`, `DELETE FROM indexes WHERE name = '`+ExtractionQueue+`'`) // its tasks go by foreign key
 		if on {
-			statement = dialect(t.DB(), `SELECT graph.set_extraction(true)`, `INSERT INTO indexes (name, sensitive) VALUES ('`+ExtractionQueue+`', 0) ON CONFLICT DO NOTHING`)
+			statement = dialect(tx.DB(), `SELECT graph.set_extraction(true)`, `INSERT INTO indexes (name, sensitive) VALUES ('`+ExtractionQueue+`', 0) ON CONFLICT DO NOTHING`)
 		}
-		_, err := t.In(postgres.AllNamespaces).Exec(ctx, statement)
+		_, err := tx.In(postgres.AllNamespaces).Exec(ctx, statement)
 		return err
 	})
 }
@@ -69,12 +60,12 @@ func (l *Leg) Extraction(ctx context.Context) (on bool, err error) {
 
 // EnqueueExtraction enqueues a namespace's unread memories and returns their number.
 func (l *Leg) EnqueueExtraction(ctx context.Context, namespace string) (n int64, err error) {
-	err = l.update(ctx, func(t *tables) error {
-		if t.SQLite == nil {
-			_, err = t.In(namespace).Get(ctx, `SELECT graph.enqueue_extraction($1)`, []any{namespace}, &n)
+	err = l.update(ctx, func(tx sqldb.Tx) error {
+		if tx.SQLite == nil {
+			_, err = tx.In(namespace).Get(ctx, `SELECT graph.enqueue_extraction($1)`, []any{namespace}, &n)
 			return err
 		}
-		n, err = t.In(namespace).Exec(ctx, `
+		n, err = tx.In(namespace).Exec(ctx, `
 			INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, enqueued_at, not_before, sequence, since)
 			SELECT m.namespace, m.id, '`+ExtractionQueue+`', 0, m.revision, now(), 0, m.sequence, m.sequence FROM memories m
 			WHERE m.namespace = $1 AND NOT m.sensitive AND m.superseded_by IS NULL
@@ -103,27 +94,31 @@ func (l *Leg) Unread(ctx context.Context, namespace string, records []record.Rec
 
 // PutExtraction replaces the facts extracted from a memory. It does nothing if the memory has changed.
 func (l *Leg) PutExtraction(ctx context.Context, r record.Record, x Extraction) error {
-	list, concepts, err := factsOf(r, x)
+	facts := slices.Clone(x.Facts[:min(len(x.Facts), maxExtractedFacts)])
+	for i := range facts {
+		facts[i].Memory = r.ID
+	}
+	list, concepts, err := statements(facts)
 	if err != nil {
 		return err
 	}
 	stored := false
-	if err := l.update(ctx, func(t *tables) error {
-		current, err := t.lock(ctx, r.Namespace, []uuid.UUID{r.ID})
+	if err := l.update(ctx, func(tx sqldb.Tx) error {
+		current, err := lock(ctx, tx, r.Namespace, []uuid.UUID{r.ID})
 		if stored = err == nil && current[r.ID] == r.Revision; !stored {
 			return err
 		}
 		b := &sqldb.Batch{}
-		t.lockNamespace(b, r.Namespace)
+		lockNamespace(tx, b, r.Namespace)
 		b.Exec(`DELETE FROM graph.facts WHERE namespace = $1 AND memory_id = $2 AND origin = 'model'`, r.Namespace, r.ID)
 		b.Exec(`
 			INSERT INTO graph.extractions AS x (namespace, memory_id, digest, model, facts, tokens) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (namespace, memory_id) DO UPDATE SET digest = excluded.digest, model = excluded.model, facts = excluded.facts,
 				tokens = x.tokens + excluded.tokens, extracted_at = excluded.extracted_at`, r.Namespace, r.ID, digest(r), x.Model, len(list), x.Tokens)
-		if err := t.send(ctx, r.Namespace, b); err != nil || len(list) == 0 {
+		if err := tx.In(postgres.Entered).Send(ctx, b); err != nil || len(list) == 0 {
 			return err
 		}
-		_, err = putFacts(ctx, t, r.Namespace, OriginModel, list, concepts)
+		_, err = putFacts(ctx, tx, r.Namespace, OriginModel, list, concepts)
 		return err
 	}); err != nil || !stored {
 		return err

@@ -2,12 +2,15 @@ package graph
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
@@ -78,9 +81,8 @@ type statement struct {
 // statements converts facts, without duplicates and self-relations, sorted by memory. It also returns their concepts.
 func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err error) {
 	type identity struct {
-		memory         uuid.UUID
-		source, target int64
-		relation       string
+		memory uuid.UUID
+		fact
 	}
 	concepts = map[int64]Concept{}
 	seen := map[identity]int{}
@@ -100,7 +102,7 @@ func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err
 			continue
 		}
 		s := statement{f.Memory, ends[0], ends[1], relationOf(f.Relation), f.Single, f.From, f.To}
-		id := identity{s.memory, s.source, s.target, s.relation}
+		id := identity{s.memory, fact{s.source, s.target, s.relation}}
 		if at, twice := seen[id]; twice {
 			list[at] = s
 			continue
@@ -120,8 +122,8 @@ func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, fac
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
-	if err := l.update(ctx, func(t *tables) error {
-		stored, err = putFacts(ctx, t, namespace, origin, list, concepts)
+	if err := l.update(ctx, func(tx sqldb.Tx) error {
+		stored, err = putFacts(ctx, tx, namespace, origin, list, concepts)
 		return err
 	}); err != nil {
 		return 0, err
@@ -130,8 +132,8 @@ func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, fac
 }
 
 // putFacts stores the statements of memories that exist and are not sensitive, and returns their number.
-func putFacts(ctx context.Context, t *tables, namespace string, origin Origin, statements []statement, concepts map[int64]Concept) (int, error) {
-	current, err := t.lock(ctx, namespace, memoriesOf(statements))
+func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin Origin, statements []statement, concepts map[int64]Concept) (int, error) {
+	current, err := lock(ctx, tx, namespace, memoriesOf(statements))
 	if err != nil || len(current) == 0 {
 		return 0, err
 	}
@@ -139,62 +141,46 @@ func putFacts(ctx context.Context, t *tables, namespace string, origin Origin, s
 		_, there := current[s.memory]
 		return !there
 	})
-	type mentioned struct {
-		memory  uuid.UUID
-		concept int64
-	}
 	memories := memoriesOf(statements)
-	had, more, mentions := map[uuid.UUID][]mention{}, map[uuid.UUID][]mention{}, map[mentioned]bool{}
+	had := map[uuid.UUID][]mention{}
 	b := &sqldb.Batch{}
-	t.lockNamespace(b, namespace)
-	t.mentions(b, namespace, memories, func(memory uuid.UUID, m mention) {
-		had[memory] = append(had[memory], m)
-		mentions[mentioned{memory, m.concept}] = true
-	})
-	if err := t.send(ctx, namespace, b); err != nil {
+	lockNamespace(tx, b, namespace)
+	readMentions(tx.DB(), b, namespace, memories, func(memory uuid.UUID, m mention) { had[memory] = append(had[memory], m) })
+	if err := tx.In(postgres.Entered).Send(ctx, b); err != nil {
 		return 0, err
 	}
 	var named []Concept
-	var stated sqldb.Rows
+	now := maps.Clone(had)
 	for _, s := range statements {
-		for _, id := range []int64{s.source, s.target} {
-			named = append(named, concepts[id])
-			if at := (mentioned{s.memory, id}); !mentions[at] {
-				mentions[at] = true
-				more[s.memory] = append(more[s.memory], mention{id, salienceFact})
-			}
-		}
-		stated = append(stated, []any{s.memory, s.source, s.target, s.relation, s.single, s.from, s.to})
-	}
-	entries := make([]entry, len(memories))
-	for i, id := range memories {
-		entries[i] = entry{memory: id, had: had[id], now: slices.Concat(had[id], more[id])}
+		named = append(named, concepts[s.source], concepts[s.target])
+		now[s.memory] = append(now[s.memory], mention{s.source, salienceFact}, mention{s.target, salienceFact})
 	}
 	putConcepts(b, namespace, named)
-	t.put(b, namespace, entries, false, false)
+	put(tx, b, namespace, slice.Map(memories, func(id uuid.UUID) entry { return entry{memory: id, had: had[id], now: now[id]} }), false, false)
+	putStatements(b, namespace, origin, statements)
+	return len(statements), tx.In(postgres.Entered).Send(ctx, b)
+}
+
+// putStatements stores statements. One replaces another that differs in its time or origin, but no model's an import's, and no text's
+// any.
+func putStatements(b *sqldb.Batch, namespace string, origin Origin, statements []statement) {
+	rows := slice.Map(statements, func(s statement) []any {
+		return []any{s.memory, s.source, s.target, s.relation, s.single, s.from, s.to}
+	})
 	b.Exec(`
 		INSERT INTO graph.facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
 		SELECT m.namespace, m.id, g.source, g.target, g.relation, g.single, coalesce(g.begins, m.occurred_at, m.created_at), g.ends, $2
 		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::boolean[], $8::timestamptz[], $9::timestamptz[])
 			AS g (memory, source, target, relation, single, begins, ends)
-		CROSS JOIN memory.memories m WHERE m.namespace = $1 AND m.id = g.memory`+replaceFacts, namespace, string(origin), stated)
-	return len(statements), t.send(ctx, namespace, b)
+		CROSS JOIN memory.memories m WHERE m.namespace = $1 AND m.id = g.memory
+		ON CONFLICT (namespace, memory_id, source_id, target_id, relation) DO UPDATE SET origin = excluded.origin, single = excluded.single,
+			valid_from = excluded.valid_from, valid_to = excluded.valid_to
+		WHERE excluded.origin <> 'text' AND NOT (f.origin = 'import' AND excluded.origin = 'model')
+			AND (f.origin, f.single, f.valid_from, f.valid_to) IS DISTINCT FROM (excluded.origin, excluded.single, excluded.valid_from, excluded.valid_to)`,
+		namespace, string(origin), sqldb.Rows(rows))
 }
-
-// replaceFacts lets a fact replace one that differs in its time or origin, but no model's an import's.
-const replaceFacts = `
-	ON CONFLICT (namespace, memory_id, source_id, target_id, relation) DO UPDATE SET origin = excluded.origin, single = excluded.single,
-		valid_from = excluded.valid_from, valid_to = excluded.valid_to
-	WHERE NOT (f.origin = 'import' AND excluded.origin = 'model')
-		AND (f.origin, f.single, f.valid_from, f.valid_to) IS DISTINCT FROM (excluded.origin, excluded.single, excluded.valid_from, excluded.valid_to)`
 
 // memoriesOf returns the distinct memories, ascending.
 func memoriesOf(list []statement) []uuid.UUID {
-	var out []uuid.UUID
-	for _, s := range list {
-		if len(out) == 0 || out[len(out)-1] != s.memory {
-			out = append(out, s.memory)
-		}
-	}
-	return out
+	return slices.Compact(slice.Map(list, func(s statement) uuid.UUID { return s.memory }))
 }

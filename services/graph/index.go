@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
@@ -15,17 +16,17 @@ import (
 // Index implements queue.Indexer.
 func (l *Leg) Index(ctx context.Context, records []record.Record) error {
 	namespaces, documents := documents(records)
-	if err := l.update(ctx, func(t *tables) error {
+	if err := l.update(ctx, func(tx sqldb.Tx) error {
 		current := map[string][]document{}
 		for _, ns := range namespaces { // all memories before the first namespace: forgetting a memory uses the same order
-			revisions, err := t.lock(ctx, ns, documentIDs(documents[ns]))
+			revisions, err := lock(ctx, tx, ns, documentIDs(documents[ns]))
 			if err != nil {
 				return err
 			}
 			current[ns] = slices.DeleteFunc(slices.Clone(documents[ns]), func(d document) bool { return revisions[d.record.ID] != d.record.Revision })
 		}
 		for _, ns := range namespaces {
-			if _, err := putDocuments(ctx, t, ns, current[ns], false); err != nil {
+			if _, err := putDocuments(ctx, tx, ns, current[ns], false); err != nil {
 				return err
 			}
 		}
@@ -48,15 +49,14 @@ const putTogether = 256
 func (l *Leg) Prepare(_ context.Context, records []record.Record) (sqldb.Putter, error) {
 	namespaces, documents := documents(records)
 	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
-		t := &tables{Tx: tx}
 		for _, ns := range namespaces {
 			docs := slices.DeleteFunc(slices.Clone(documents[ns]), func(d document) bool { return !stored[d.record.Key()] })
 			for some := range slices.Chunk(docs, putTogether) {
-				concepts, err := putDocuments(ctx, t, ns, some, true)
+				concepts, err := putDocuments(ctx, tx, ns, some, true)
 				if err != nil {
 					return err
 				}
-				if err := l.embedNew(ctx, t, ns, documentIDs(some), concepts); err != nil {
+				if err := l.embedNew(ctx, tx, ns, documentIDs(some), concepts); err != nil {
 					return err
 				}
 			}
@@ -67,13 +67,14 @@ func (l *Leg) Prepare(_ context.Context, records []record.Record) (sqldb.Putter,
 
 // putDocuments replaces the documents of one namespace, which are current. Fresh ones replace none. It returns the concepts that they
 // mention saliently.
-func putDocuments(ctx context.Context, t *tables, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
+func putDocuments(ctx context.Context, tx sqldb.Tx, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
 	if len(docs) == 0 {
 		return nil, nil
 	}
 	var phrases []phrase
 	var named []Concept
-	var read, aliases sqldb.Rows
+	var read sqldb.Rows
+	var aliases []statement
 	ids := documentIDs(docs)
 	for i, d := range docs {
 		phrases, named, aliases = append(phrases, d.phrases...), append(named, d.concepts...), append(aliases, d.aliases()...)
@@ -81,7 +82,7 @@ func putDocuments(ctx context.Context, t *tables, namespace string, docs []docum
 	}
 	had, ends := map[uuid.UUID][]mention{}, map[uuid.UUID][]int64{}
 	b := &sqldb.Batch{}
-	t.lockNamespace(b, namespace)
+	lockNamespace(tx, b, namespace)
 	if !fresh {
 		b.Exec(`
 			DELETE FROM graph.facts AS f WHERE f.namespace = $1 AND f.memory_id = ANY($2::uuid[]) AND (f.origin = 'text' OR f.origin = 'model'
@@ -91,9 +92,9 @@ func putDocuments(ctx context.Context, t *tables, namespace string, docs []docum
 		var source, target int64
 		b.Query([]any{&memory, &source, &target}, func() { ends[memory] = append(ends[memory], source, target) },
 			`SELECT memory_id, source_id, target_id FROM graph.facts WHERE namespace = $1 AND memory_id = ANY($2::uuid[])`, namespace, ids)
-		t.mentions(b, namespace, ids, func(memory uuid.UUID, m mention) { had[memory] = append(had[memory], m) })
+		readMentions(tx.DB(), b, namespace, ids, func(memory uuid.UUID, m mention) { had[memory] = append(had[memory], m) })
 	}
-	known, err := knownConcepts(ctx, t, namespace, b, phrases)
+	known, err := knownConcepts(ctx, tx, namespace, b, phrases)
 	if err != nil {
 		return nil, err
 	}
@@ -103,29 +104,25 @@ func putDocuments(ctx context.Context, t *tables, namespace string, docs []docum
 		entries[i] = entry{ids[i], had[ids[i]], now[i], authorLinks(d.record)}
 	}
 	putConcepts(b, namespace, named)
-	t.put(b, namespace, entries, true, fresh)
-	b.Exec(`
-		INSERT INTO graph.facts (namespace, memory_id, source_id, target_id, relation, valid_from)
-		SELECT n.name, a.memory, a.source, a.target, '`+AliasRelation+`', a.since
-		FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::timestamptz[]) AS a (memory, source, target, since)
-		WHERE n.name = $1 ON CONFLICT DO NOTHING`, namespace, aliases)
-	return salient(now), t.send(ctx, namespace, b)
+	put(tx, b, namespace, entries, true, fresh)
+	putStatements(b, namespace, OriginText, aliases)
+	return salient(slices.Concat(now...)), tx.In(postgres.Entered).Send(ctx, b)
 }
 
-// knownConcepts returns which phrases are known concepts, after the statements of a batch. If the namespace has fewer concepts than there
+// knownConcepts enters a namespace, and returns which phrases are known concepts, after the statements of a batch. If the namespace has fewer concepts than there
 // are phrases, it returns them all: that is faster than to look up each. SQLite reads an index of ids alone, since a table's page has few
 // rows: they hold vectors.
-func knownConcepts(ctx context.Context, t *tables, namespace string, b *sqldb.Batch, phrases []phrase) (map[int64]bool, error) {
-	known, ids, table := map[int64]bool{}, conceptIDs(phrases), dialect(t.DB(), "graph.concepts", "graph_concepts INDEXED BY graph_concepts_by_id")
+func knownConcepts(ctx context.Context, tx sqldb.Tx, namespace string, b *sqldb.Batch, phrases []phrase) (map[int64]bool, error) {
+	known, ids, table := map[int64]bool{}, conceptIDs(phrases), dialect(tx.DB(), "graph.concepts", "graph_concepts INDEXED BY graph_concepts_by_id")
 	var id int64
-	query := func(condition string, arg any) error {
+	query := func(in, condition string, arg any) error {
 		b.Query([]any{&id}, func() { known[id] = true }, `SELECT id FROM `+table+` WHERE namespace = $1 AND `+condition, namespace, arg)
-		return t.send(ctx, namespace, b)
+		return tx.In(in).Send(ctx, b)
 	}
-	if err := query(`NOT EXISTS (SELECT 1 FROM `+table+` WHERE namespace = $1 LIMIT 1 OFFSET $2)`, len(ids)); err != nil || len(known) > 0 {
+	if err := query(namespace, `NOT EXISTS (SELECT 1 FROM `+table+` WHERE namespace = $1 LIMIT 1 OFFSET $2)`, len(ids)); err != nil || len(known) > 0 {
 		return known, err
 	}
-	return known, query(`id = ANY($2::bigint[])`, ids)
+	return known, query(postgres.Entered, `id = ANY($2::bigint[])`, ids)
 }
 
 // mention is a concept of one memory.
@@ -183,13 +180,11 @@ func mentionsIn(docs []document, known map[int64]bool, ends map[uuid.UUID][]int6
 }
 
 // salient returns the distinct concepts that are mentioned saliently enough to get a vector.
-func salient(mentions [][]mention) []int64 {
+func salient(mentions []mention) []int64 {
 	var ids []int64
-	for _, list := range mentions {
-		for _, m := range list {
-			if m.salience >= salienceResolved {
-				ids = append(ids, m.concept)
-			}
+	for _, m := range mentions {
+		if m.salience >= salienceResolved {
+			ids = append(ids, m.concept)
 		}
 	}
 	slices.Sort(ids)
@@ -221,28 +216,16 @@ func (d document) mentions(known map[int64]bool, ends []int64) []mention {
 	return out
 }
 
-// aliases returns rows of the memory, a short form, its concept, and when the memory's content began to hold.
-func (d document) aliases() (rows sqldb.Rows) {
+// aliases states which short forms of concepts the document has.
+func (d document) aliases() (list []statement) {
 	for _, c := range d.concepts {
 		if c.AliasOf != "" && slices.ContainsFunc(d.concepts, func(other Concept) bool { return other.Key == c.AliasOf }) {
-			rows = append(rows, []any{d.record.ID, conceptID(c.Key), conceptID(c.AliasOf), since(d.record)})
+			list = append(list, statement{memory: d.record.ID, source: conceptID(c.Key), target: conceptID(c.AliasOf), relation: AliasRelation})
 		}
 	}
-	return rows
-}
-
-// since returns when a record's content began to hold.
-func since(r record.Record) time.Time {
-	if r.OccurredAt.IsZero() {
-		return r.CreatedAt
-	}
-	return r.OccurredAt
+	return list
 }
 
 func documentIDs(docs []document) []uuid.UUID {
-	ids := make([]uuid.UUID, len(docs))
-	for i, d := range docs {
-		ids[i] = d.record.ID
-	}
-	return ids
+	return slice.Map(docs, func(d document) uuid.UUID { return d.record.ID })
 }

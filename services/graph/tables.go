@@ -7,10 +7,10 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
@@ -19,18 +19,10 @@ import (
 // maxIndexAttempts bounds the attempts after conflicts between transactions.
 const maxIndexAttempts = 5
 
-// tables are the graph's tables in a transaction. PostgreSQL has a row for each mention and link, which SQL searches. SQLite has a row
-// for each memory, with both as JSON.
-type tables struct {
-	sqldb.Tx
-	entered string // the namespace that the transaction is about
-}
-
 // update runs fn in a transaction, anew after a conflict with another one.
-func (l *Leg) update(ctx context.Context, fn func(*tables) error) (err error) {
+func (l *Leg) update(ctx context.Context, fn func(sqldb.Tx) error) (err error) {
 	for range maxIndexAttempts {
-		err = l.store.Write(ctx, "", func(tx sqldb.Tx) error { return fn(&tables{Tx: tx}) })
-		if !postgres.IsRetryable(err) {
+		if err = l.store.Write(ctx, "", fn); !postgres.IsRetryable(err) {
 			break
 		}
 	}
@@ -48,30 +40,21 @@ func dialect(db sqldb.DB, forPostgres, forSQLite string) string {
 // memoriesTable has a row for each memory in the graph.
 func memoriesTable(db sqldb.DB) string { return dialect(db, "graph.link_ends", "graph_memories") }
 
-// send runs the statements of a batch about a namespace, and empties it.
-func (t *tables) send(ctx context.Context, namespace string, b *sqldb.Batch) error {
-	in := namespace
-	if t.entered == namespace {
-		in = postgres.Entered
-	}
-	t.entered = namespace
-	return t.In(in).Send(ctx, b)
-}
-
-// lock returns the revisions of those memories that exist and are not sensitive. Until the transaction ends, they stay so.
-func (t *tables) lock(ctx context.Context, namespace string, memories []uuid.UUID) (map[uuid.UUID]int64, error) {
+// lock enters a namespace, and returns the revisions of those memories that exist and are not sensitive. Until the transaction ends, they
+// stay so.
+func lock(ctx context.Context, tx sqldb.Tx, namespace string, memories []uuid.UUID) (map[uuid.UUID]int64, error) {
 	current := map[uuid.UUID]int64{}
 	var id uuid.UUID
 	var revision int64
 	var b sqldb.Batch
 	b.Query([]any{&id, &revision}, func() { current[id] = revision },
 		`SELECT id, revision FROM memory.memories WHERE namespace = $1 AND id = ANY($2::uuid[]) AND NOT sensitive ORDER BY id FOR SHARE`, namespace, memories)
-	return current, t.send(ctx, namespace, &b)
+	return current, tx.In(namespace).Send(ctx, &b)
 }
 
 // lockNamespace lets one transaction at a time change the mentions of a namespace. Memories are locked before.
-func (t *tables) lockNamespace(b *sqldb.Batch, namespace string) {
-	if t.SQLite == nil {
+func lockNamespace(tx sqldb.Tx, b *sqldb.Batch, namespace string) {
+	if tx.SQLite == nil {
 		b.Exec(`SELECT graph.lock_namespace($1)`, namespace)
 	}
 }
@@ -93,18 +76,19 @@ func putConcepts(b *sqldb.Batch, namespace string, concepts []Concept) {
 }
 
 // changed tells that memories have changed, besides those that were put.
-func (t *tables) changed(b *sqldb.Batch, namespace string, memories []uuid.UUID) {
-	if t.SQLite != nil {
+func changed(tx sqldb.Tx, b *sqldb.Batch, namespace string, memories []uuid.UUID) {
+	if tx.SQLite != nil {
 		b.Exec(`UPDATE graph_memories SET links = links WHERE namespace = $1 AND memory_id = ANY($2::uuid[])`, namespace, memories)
 		return
 	}
-	t.Postgres.Add(namespace, string(replica.Graph), memories...)
+	tx.Postgres.Add(namespace, string(replica.Graph), memories...)
 }
 
-// mentions reads the mentions of memories.
-func (t *tables) mentions(b *sqldb.Batch, namespace string, memories []uuid.UUID, fn func(uuid.UUID, mention)) {
+// readMentions reads the mentions of memories. PostgreSQL has a row for each mention and link, which SQL searches. SQLite has a row for
+// each memory, with both as JSON.
+func readMentions(db sqldb.DB, b *sqldb.Batch, namespace string, memories []uuid.UUID, fn func(uuid.UUID, mention)) {
 	var id uuid.UUID
-	if t.SQLite != nil {
+	if db.SQLite != nil {
 		var stored sql.RawBytes
 		b.Query([]any{&id, &stored}, func() { eachMention(stored, func(m mention) { fn(id, m) }) },
 			`SELECT memory_id, mentions FROM graph_memories WHERE namespace = $1 AND memory_id = ANY($2::uuid[])`, namespace, memories)
@@ -130,9 +114,12 @@ func counted(more map[int64]int64) (counts sqldb.Rows) {
 	return counts
 }
 
-// put replaces mentions, with links as well. The memories of fresh ones have nothing stored.
-func (t *tables) put(b *sqldb.Batch, namespace string, entries []entry, links, fresh bool) {
-	if t.SQLite != nil {
+// put replaces mentions, with links as well. Of those of one concept it takes the first. The memories of fresh ones have nothing stored.
+func put(tx sqldb.Tx, b *sqldb.Batch, namespace string, entries []entry, links, fresh bool) {
+	for i := range entries {
+		entries[i].now = distinct(entries[i].now)
+	}
+	if tx.SQLite != nil {
 		putSQLite(b, namespace, entries, links, fresh)
 		return
 	}
@@ -180,15 +167,24 @@ func (t *tables) put(b *sqldb.Batch, namespace string, entries []entry, links, f
 	b.Exec(`
 		INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT n.name, e.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[]) AS e WHERE n.name = $1
 		ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`, namespace, ends)
-	t.changed(b, namespace, memories)
+	changed(tx, b, namespace, memories)
 }
 
-// putSQLite is put for SQLite. Triggers log that the memories have changed, and count the mentions of those that are not fresh.
+// distinct returns mentions in the order of their concepts, of each concept the first.
+func distinct(list []mention) []mention {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b mention) int { return cmp.Compare(a.concept, b.concept) })
+	return slices.CompactFunc(list, func(a, b mention) bool { return a.concept == b.concept })
+}
+
+// putSQLite is put for SQLite. Triggers log that the memories have changed, and count the mentions of those that are not fresh. Salience
+// is stored in hundredths. The order of mentions lets triggers see when nothing has changed.
 func putSQLite(b *sqldb.Batch, namespace string, entries []entry, links, fresh bool) {
 	var memories sqldb.Rows
 	more := map[int64]int64{}
 	for _, e := range entries {
-		memories = append(memories, []any{e.memory, storedMentions(e.now), e.links})
+		stored := slice.Map(e.now, func(m mention) [2]int64 { return [2]int64{m.concept, int64(math.Round(m.salience * 100))} })
+		memories = append(memories, []any{e.memory, stored, e.links})
 		for _, m := range e.now {
 			more[m.concept]++
 		}
@@ -203,24 +199,7 @@ func putSQLite(b *sqldb.Batch, namespace string, entries []entry, links, fresh b
 	b.Each(`UPDATE graph_concepts SET mentions = mentions + $3 WHERE namespace = $1 AND id = $2`, counted(more), namespace)
 }
 
-// storedMentions is the column graph_memories.mentions: concepts with their salience in hundredths, as JSON. They are in order, so that
-// triggers see when nothing has changed.
-func storedMentions(list []mention) string {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b mention) int { return cmp.Compare(a.concept, b.concept) })
-	text := []byte{'['}
-	for i, m := range list {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(append(text, '['), m.concept, 10)
-		text = strconv.AppendInt(append(text, ','), int64(math.Round(m.salience*100)), 10)
-		text = append(text, ']')
-	}
-	return string(append(text, ']'))
-}
-
-// eachMention reads storedMentions. encoding/json takes ten times as long.
+// eachMention reads what putSQLite has stored. encoding/json takes ten times as long.
 func eachMention(stored []byte, fn func(mention)) {
 	var numbers [2]int64
 	n, negative, inside := 0, false, false

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/sqldb"
@@ -41,64 +42,51 @@ func (c Config) modelName() string {
 	return c.Embedder.Model().String()
 }
 
-// embed makes vectors for the names and facts of memories. It reads the texts from the tables, which have none of
-// sensitive memories, and sends only texts that still exist.
+// embed makes vectors for the names and facts of memories.
 func (l *Leg) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
-	return l.embedLacking(ctx, memories, func(ctx context.Context) ([]unembedded, error) {
-		return lackingIn(ctx, l.store.DB(), namespace, l.config.modelName(), memories)
-	}, func(of []unembedded, vectors []code) error {
-		return l.update(ctx, func(t *tables) error {
-			if _, err := t.lock(ctx, namespace, memories); err != nil { // the same order of locks as in Index
-				return err
-			}
-			b := &sqldb.Batch{}
-			t.lockNamespace(b, namespace)
-			t.putVectors(b, namespace, l.config.modelName(), memories, of, vectors)
-			t.changed(b, namespace, memories)
-			return t.send(ctx, namespace, b)
-		})
-	})
-}
-
-// embedNew is embed for memories that the transaction has just stored. They state no facts that need vectors, and concepts are what
-// they mention saliently.
-func (l *Leg) embedNew(ctx context.Context, t *tables, namespace string, memories []uuid.UUID, concepts []int64) error {
-	return l.embedLacking(ctx, memories, func(ctx context.Context) ([]unembedded, error) {
-		return queryUnembedded(ctx, t.In(namespace), `
-			SELECT id, 0, '', name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2::bigint[]) AND vector_model IS DISTINCT FROM $3`,
-			namespace, concepts, l.config.modelName())
-	}, func(of []unembedded, vectors []code) error {
+	if l.config.Embedder == nil || len(memories) == 0 {
+		return nil
+	}
+	var mentions []mention
+	b, db := &sqldb.Batch{}, l.store.DB()
+	readMentions(db, b, namespace, memories, func(_ uuid.UUID, m mention) { mentions = append(mentions, m) })
+	if err := db.In(namespace).Send(ctx, b); err != nil {
+		return err
+	}
+	of, vectors, err := l.vectors(ctx, db.In(namespace), namespace, memories, salient(mentions))
+	if err != nil || len(of) == 0 {
+		return err
+	}
+	return l.update(ctx, func(tx sqldb.Tx) error {
+		if _, err := lock(ctx, tx, namespace, memories); err != nil { // the same order of locks as in Index
+			return err
+		}
 		b := &sqldb.Batch{}
-		t.putVectors(b, namespace, l.config.modelName(), memories, of, vectors)
-		return t.send(ctx, namespace, b)
+		lockNamespace(tx, b, namespace)
+		l.putVectors(tx, b, namespace, memories, of, vectors)
+		changed(tx, b, namespace, memories)
+		return tx.In(postgres.Entered).Send(ctx, b)
 	})
 }
 
-// lackingIn returns the distinct concepts and facts of memories without a vector of model. It leaves out phrases, which are too weak.
-func lackingIn(ctx context.Context, db sqldb.DB, namespace, model string, memories []uuid.UUID) ([]unembedded, error) {
-	mentioned := dialect(db,
-		`graph.memory_concepts m CROSS JOIN graph.concepts c WHERE m.salience >= $4 AND c.id = m.concept_id`,
-		`graph_memories m CROSS JOIN json_each(m.mentions) n CROSS JOIN graph_concepts c WHERE n.value ->> 1 >= 100 * $4 AND c.id = n.value ->> 0`)
-	return queryUnembedded(ctx, db.In(namespace), `
-		SELECT DISTINCT c.id, 0, '', c.name FROM `+mentioned+`
-			AND m.namespace = $1 AND m.memory_id = ANY($2::uuid[]) AND c.namespace = $1 AND c.vector_model IS DISTINCT FROM $3
-		UNION ALL
-		SELECT DISTINCT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
-		FROM graph.facts e CROSS JOIN graph.concepts s CROSS JOIN graph.concepts t
-		WHERE e.namespace = $1 AND e.memory_id = ANY($2::uuid[]) AND e.origin <> 'text' AND e.relation <> $5 AND e.vector_model IS DISTINCT FROM $3
-			AND s.namespace = $1 AND s.id = e.source_id AND t.namespace = $1 AND t.id = e.target_id`,
-		namespace, memories, model, salienceResolved, AliasRelation)
-}
-
-func queryUnembedded(ctx context.Context, db sqldb.Scoped, statement string, args ...any) ([]unembedded, error) {
-	return sqldb.Query(ctx, db, statement, args, func(scan sqldb.Scan) (u unembedded, err error) {
-		err = scan(&u.concept, &u.target, &u.relation, &u.text)
-		return u, err
-	})
+// embedNew is embed for memories that the transaction has just stored, in the namespace that it has entered. concepts are what they
+// mention saliently.
+func (l *Leg) embedNew(ctx context.Context, tx sqldb.Tx, namespace string, memories []uuid.UUID, concepts []int64) error {
+	if l.config.Embedder == nil {
+		return nil
+	}
+	of, vectors, err := l.vectors(ctx, tx.In(postgres.Entered), namespace, memories, concepts)
+	if err != nil {
+		return err
+	}
+	b := &sqldb.Batch{}
+	l.putVectors(tx, b, namespace, memories, of, vectors)
+	return tx.In(postgres.Entered).Send(ctx, b)
 }
 
 // putVectors stores vectors of concepts, and of facts of memories. It skips deleted ones.
-func (t *tables) putVectors(b *sqldb.Batch, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) {
+func (l *Leg) putVectors(tx sqldb.Tx, b *sqldb.Batch, namespace string, memories []uuid.UUID, of []unembedded, vectors []code) {
+	model := l.config.modelName()
 	var named, stated sqldb.Rows
 	for i, u := range of {
 		if u.relation == "" {
@@ -107,7 +95,7 @@ func (t *tables) putVectors(b *sqldb.Batch, namespace, model string, memories []
 			stated = append(stated, []any{u.concept, u.target, u.relation, vectors[i].bytes()})
 		}
 	}
-	if t.SQLite != nil { // an UPDATE does not begin with the rows, and JSON has no bytes
+	if tx.SQLite != nil { // an UPDATE does not begin with the rows, and JSON has no bytes
 		b.Each(`UPDATE graph_concepts SET vector = $4, vector_model = $2 WHERE namespace = $1 AND id = $3`, named, namespace, model)
 		b.Each(`UPDATE graph_facts SET vector = $7, vector_model = $2
 				WHERE namespace = $1 AND memory_id = ANY($3::uuid[]) AND source_id = $4 AND target_id = $5 AND relation = $6`, stated, namespace, model, memories)
@@ -123,34 +111,39 @@ func (t *tables) putVectors(b *sqldb.Batch, namespace, model string, memories []
 		namespace, model, memories, stated)
 }
 
-// embedLacking makes vectors for what lacks one, and puts them.
-func (l *Leg) embedLacking(ctx context.Context, memories []uuid.UUID, lacking func(context.Context) ([]unembedded, error), put func([]unembedded, []code) error) error {
-	if l.config.Embedder == nil || len(memories) == 0 {
-		return nil
+// vectors makes the vectors that concepts and facts of memories lack. It reads the texts from the tables, which have none of
+// sensitive memories, and sends only texts that still exist.
+func (l *Leg) vectors(ctx context.Context, db sqldb.Scoped, namespace string, memories []uuid.UUID, concepts []int64) (of []unembedded, vectors []code, err error) {
+	lacking := func(ctx context.Context) ([]unembedded, error) {
+		return sqldb.Query(ctx, db, `
+			SELECT id, 0, '', name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2::bigint[]) AND vector_model IS DISTINCT FROM $4
+			UNION ALL
+			SELECT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
+			FROM graph.facts e CROSS JOIN graph.concepts s CROSS JOIN graph.concepts t
+			WHERE e.namespace = $1 AND e.memory_id = ANY($3::uuid[]) AND e.origin <> 'text' AND e.relation <> $5 AND e.vector_model IS DISTINCT FROM $4
+				AND s.namespace = $1 AND s.id = e.source_id AND t.namespace = $1 AND t.id = e.target_id`,
+			[]any{namespace, concepts, memories, l.config.modelName(), AliasRelation}, func(scan sqldb.Scan) (u unembedded, err error) {
+				err = scan(&u.concept, &u.target, &u.relation, &u.text)
+				return u, err
+			})
+	}
+	if of, err = lacking(ctx); err != nil {
+		return nil, nil, err
 	}
 	prefix := l.config.Embedder.Model().DocumentPrefix
-	list, err := lacking(ctx)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	codes := make([]code, 0, len(list))
-	for batch := range slices.Chunk(list, maxTexts) {
-		texts := make([]string, len(batch))
-		for i, u := range batch {
-			texts[i] = prefix + u.text
-		}
+	for batch := range slices.Chunk(of, maxTexts) {
 		checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
 			still, err := lacking(ctx)
 			gone := slices.ContainsFunc(batch, func(u unembedded) bool { return !slices.Contains(still, u) })
 			return !gone, err
 		})
-		some, err := l.embedTexts(checked, texts)
+		some, err := l.embedTexts(checked, slice.Map(batch, func(u unembedded) string { return prefix + u.text }))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		codes = append(codes, some...)
+		vectors = append(vectors, some...)
 	}
-	return put(list, codes)
+	return of, vectors, nil
 }
 
 // embedTexts embeds texts that have the prefix already.
