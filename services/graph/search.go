@@ -137,14 +137,14 @@ func scored(row uint32, score float64) leg.Scored {
 
 // name puts the concepts' names in place of their keys, if the database answers in time.
 func (l *Leg) name(ctx context.Context, namespace string, paths [][]leg.Step) {
-	if len(paths) == 0 {
-		return
-	}
 	var ids []int64
 	for _, step := range slices.Concat(paths...) {
 		if step.Memory == uuid.Nil {
 			ids = append(ids, conceptID(step.Concept))
 		}
+	}
+	if len(ids) == 0 {
+		return
 	}
 	slices.Sort(ids)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -162,13 +162,16 @@ func (l *Leg) name(ctx context.Context, namespace string, paths [][]leg.Step) {
 	}
 }
 
-// names returns the names of concepts that exist.
+// names returns the names of concepts that exist; nil ids means all.
 func (l *Leg) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
 	out := map[int64]string{}
 	var id int64
 	var name string
+	statement, args := `SELECT id, name FROM graph.concepts WHERE namespace = $1`, []any{namespace}
+	if ids != nil {
+		statement, args = statement+` AND id = ANY($2::bigint[])`, append(args, ids)
+	}
 	var b sqldb.Batch
-	b.Query([]any{&id, &name}, func() { out[id] = name },
-		`SELECT id, name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2::bigint[])`, namespace, ids)
+	b.Query([]any{&id, &name}, func() { out[id] = name }, statement, args...)
 	return out, l.searched().In(namespace).Send(ctx, &b)
 }

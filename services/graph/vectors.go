@@ -210,7 +210,7 @@ func (l *Leg) refresh(ctx context.Context) error {
 	return nil
 }
 
-// lacking returns the memories of which lackingIn returns something. SQLite would take ten times as long to find the mentions of concepts
+// lacking returns the memories for which vectors makes some. SQLite would take ten times as long to find the mentions of concepts
 // in their JSON.
 func (l *Leg) lacking(ctx context.Context, namespace, model string) (memories []uuid.UUID, err error) {
 	if l.store.File == nil {

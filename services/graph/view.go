@@ -7,7 +7,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -30,15 +29,7 @@ type View struct {
 
 // View returns a namespace's current graph. The caller must Close it, and must not ask the database meanwhile. Names of the newest concepts may be their keys.
 func (l *Leg) View(ctx context.Context, namespace string) (*View, error) {
-	var ids []int64
-	ready, err := l.withNetwork(ctx, namespace, func(n *network) { ids = slices.Collect(maps.Keys(n.concept)) })
-	if err != nil {
-		return nil, err
-	}
-	if !ready {
-		return nil, replica.ErrTooLarge
-	}
-	names, err := l.names(ctx, namespace, ids)
+	names, err := l.names(ctx, namespace, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -299,78 +290,81 @@ func (v *View) Triples() []Statement {
 	return out
 }
 
-// pairs calls mention for each memory's concepts and then fact for each valid fact, in order.
-func (v *View) pairs(mention func(memory uuid.UUID, concept int64, salience float32), fact func(s Statement, source, target int64)) {
-	for _, at := range v.memories() {
-		for _, a := range v.network.memories[at].mentions {
-			mention(v.network.rows.IDs[at], v.network.concepts[a.to].id, a.salience)
-		}
-	}
-	for _, at := range v.memories() {
-		for i := range v.network.memories[at].Facts {
-			if r := (factRef{at, uint32(i)}); v.network.holds(r, v.now) {
-				f := &v.network.memories[at].Facts[i]
-				fact(v.statement(r), f.Source, f.Target)
-			}
-		}
-	}
-}
-
-func (v *View) conceptIDs() []int64 {
-	var ids []int64
-	for i := range v.network.concepts {
-		if c := &v.network.concepts[i]; len(c.mentions) > 0 {
-			ids = append(ids, c.id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
+// format is what a graph is written by: texts before and after all, and those of package fmt for each part of the graph.
+type format struct {
+	begin, concept, memory, mention, fact, end string
+	text                                       func(string) string
 }
 
 // DOT writes concepts, memory ids, mentions and valid facts for Graphviz.
 func (v *View) DOT(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("digraph memories {\n")
-	for _, id := range v.conceptIDs() {
-		fmt.Fprintf(&b, "  c%d [label=%s];\n", uint64(id), strconv.Quote(v.name(id)))
-	}
-	v.pairs(func(memory uuid.UUID, concept int64, salience float32) {
-		fmt.Fprintf(&b, "  \"%s\" -> c%d [weight=%g];\n", memory, uint64(concept), salience)
-	}, func(s Statement, source, target int64) {
-		fmt.Fprintf(&b, "  c%d -> c%d [label=%s];\n", uint64(source), uint64(target), strconv.Quote(s.Relation))
+	return v.write(w, format{
+		begin:   "digraph memories {\n",
+		concept: "  c%d [label=%s];\n",
+		mention: "  \"%s\" -> c%d [weight=%g];\n",
+		fact:    "  c%d -> c%d [label=%s];\n",
+		end:     "}\n",
+		text:    strconv.Quote,
 	})
-	b.WriteString("}\n")
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // GraphML writes the same as XML, http://graphml.graphdrawing.org.
 func (v *View) GraphML(w io.Writer) error {
-	var b strings.Builder
-	text := func(s string) string {
-		var escaped strings.Builder
-		_ = xml.EscapeText(&escaped, []byte(s)) // a Builder does not fail
-		return escaped.String()
-	}
-	b.WriteString(xml.Header + `<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+	return v.write(w, format{
+		begin: xml.Header + `<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 <key id="name" for="node" attr.name="name" attr.type="string"/>
 <key id="kind" for="node" attr.name="kind" attr.type="string"/>
 <key id="relation" for="edge" attr.name="relation" attr.type="string"/>
 <key id="weight" for="edge" attr.name="weight" attr.type="double"/>
 <graph edgedefault="directed">
-`)
-	for _, id := range v.conceptIDs() {
-		fmt.Fprintf(&b, "<node id=\"c%d\"><data key=\"name\">%s</data><data key=\"kind\">concept</data></node>\n", uint64(id), text(v.name(id)))
-	}
-	for _, at := range v.memories() {
-		fmt.Fprintf(&b, "<node id=\"%s\"><data key=\"kind\">memory</data></node>\n", v.network.rows.IDs[at])
-	}
-	v.pairs(func(memory uuid.UUID, concept int64, salience float32) {
-		fmt.Fprintf(&b, "<edge source=\"%s\" target=\"c%d\"><data key=\"relation\">%s</data><data key=\"weight\">%g</data></edge>\n", memory, uint64(concept), viaNames, salience)
-	}, func(s Statement, source, target int64) {
-		fmt.Fprintf(&b, "<edge source=\"c%d\" target=\"c%d\"><data key=\"relation\">%s</data><data key=\"weight\">1</data></edge>\n", uint64(source), uint64(target), text(s.Relation))
+`,
+		concept: "<node id=\"c%d\"><data key=\"name\">%s</data><data key=\"kind\">concept</data></node>\n",
+		memory:  "<node id=\"%s\"><data key=\"kind\">memory</data></node>\n",
+		mention: "<edge source=\"%s\" target=\"c%d\"><data key=\"relation\">" + viaNames + "</data><data key=\"weight\">%g</data></edge>\n",
+		fact:    "<edge source=\"c%d\" target=\"c%d\"><data key=\"relation\">%s</data><data key=\"weight\">1</data></edge>\n",
+		end:     "</graph>\n</graphml>\n",
+		text: func(s string) string {
+			var escaped strings.Builder
+			_ = xml.EscapeText(&escaped, []byte(s)) // a Builder does not fail
+			return escaped.String()
+		},
 	})
-	b.WriteString("</graph>\n</graphml>\n")
+}
+
+func (v *View) write(w io.Writer, f format) error {
+	var b strings.Builder
+	b.WriteString(f.begin)
+	n := v.network
+	var concepts []uint32
+	for at := range n.concepts {
+		if len(n.concepts[at].mentions) > 0 {
+			concepts = append(concepts, uint32(at))
+		}
+	}
+	slices.SortFunc(concepts, n.byID)
+	for _, at := range concepts {
+		fmt.Fprintf(&b, f.concept, uint64(n.concepts[at].id), f.text(v.name(n.concepts[at].id)))
+	}
+	memories := v.memories()
+	if f.memory != "" {
+		for _, row := range memories {
+			fmt.Fprintf(&b, f.memory, n.rows.IDs[row])
+		}
+	}
+	for _, row := range memories {
+		for _, a := range n.memories[row].mentions {
+			fmt.Fprintf(&b, f.mention, n.rows.IDs[row], uint64(n.concepts[a.to].id), a.salience)
+		}
+	}
+	for _, row := range memories {
+		for i := range n.memories[row].Facts {
+			if r := (factRef{row, uint32(i)}); n.holds(r, v.now) {
+				fact := n.fact(r)
+				fmt.Fprintf(&b, f.fact, uint64(fact.Source), uint64(fact.Target), f.text(fact.Relation))
+			}
+		}
+	}
+	b.WriteString(f.end)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
