@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"time"
+	"unique"
 
 	"github.com/triskele/triskele/services/store/replica"
 )
@@ -17,20 +18,19 @@ type network struct {
 	reader
 	rows *replica.Rows
 
-	memories  []memoryNode           // by row
-	indexed   int                    // memories in the graph
-	keys      []int64                // endKeys by row; none before the first link
-	ends      *replica.RowsBy[int64] // memories by endKey, if there are keys
-	linkers   map[int64][]uint32     // memories that link to an endKey, ascending
-	concepts  []conceptNode
-	specific  []float64 // by place: the specificity, side by side for walks
-	concept   map[int64]uint32
-	free      []uint32 // places in concepts
-	size      int64    // bytes of memories, concepts and their arcs
-	fuzzy     fuzzyIndex
-	meanings  space // vectors of concepts, by place
-	said      statedSpace
-	relations map[string]string // interned strings
+	memories []memoryNode           // by row
+	indexed  int                    // memories in the graph
+	keys     []int64                // endKeys by row; none before the first link
+	ends     *replica.RowsBy[int64] // memories by endKey, if there are keys
+	linkers  map[int64][]uint32     // memories that link to an endKey, ascending
+	concepts []conceptNode
+	specific []float64 // by place: the specificity, side by side for walks
+	concept  map[int64]uint32
+	free     []uint32 // places in concepts
+	size     int64    // bytes of memories, concepts and their arcs
+	fuzzy    fuzzyIndex
+	meanings space // vectors of concepts, by place
+	said     statedSpace
 }
 
 // memoryNode is a memory's row.
@@ -134,7 +134,7 @@ const (
 func newNetwork(rows *replica.Rows, r reader) *network {
 	n := &network{
 		reader: r, rows: rows, linkers: map[int64][]uint32{}, concept: map[int64]uint32{},
-		relations: map[string]string{}, meanings: space{dims: r.dims}, said: statedSpace{space: space{dims: r.dims}, rows: map[fact]uint32{}},
+		meanings: space{dims: r.dims}, said: statedSpace{space: space{dims: r.dims}, rows: map[fact]uint32{}},
 	}
 	n.ends = replica.NewRowsBy(func(row uint32) int64 { return n.keys[row] }, func(key int64) uint64 { return uint64(key) }) // a hash already
 	return n
@@ -176,11 +176,7 @@ func (n *network) add(row uint32) {
 	node := &n.memories[row]
 	for i := range node.Facts {
 		f := &node.Facts[i]
-		if same, known := n.relations[f.Relation]; known {
-			f.Relation = same
-		} else {
-			n.relations[f.Relation] = f.Relation
-		}
+		f.Relation = unique.Make(f.Relation).Value()
 		f.source, f.target = n.conceptAt(f.Source), n.conceptAt(f.Target)
 		for _, c := range []uint32{f.source, f.target} {
 			at := &n.concepts[c]
