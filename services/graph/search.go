@@ -58,15 +58,13 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err e
 	q.Traversal = cmp.Or(q.Traversal, l.config.Traversal, triskelev1.Traversal_TRAVERSAL_PAGERANK)
 	text := words(q.Text, maxQueryWords)
 	ps := phrases(text, maxNameWords)
-	linked := false
+	result = abstained(reasonNoWords, q.Traversal)
 	if len(ps) > 0 {
-		result, linked, err = l.inMemory(ctx, q, text, ps, meaning{})
-	} else {
-		result = abstained(reasonNoWords, q.Traversal)
+		result, err = l.inMemory(ctx, q, text, ps, meaning{})
 	}
-	if err == nil && !linked && q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
+	if err == nil && result.State == triskelev1.LegState_LEG_STATE_ABSTAINED && q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
 		if means := l.meaningOf(ctx, q); len(means.vector) > 0 {
-			result, _, err = l.inMemory(ctx, q, text, ps, means)
+			result, err = l.inMemory(ctx, q, text, ps, means)
 		}
 	}
 	if leg.NotInMemory(err) {
@@ -91,11 +89,11 @@ func (l *Leg) fallback(ctx context.Context, q leg.Query, ps []phrase, reason err
 	return result, err
 }
 
-// inMemory searches the namespace's image. It reports whether the query links to a concept.
-func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (result leg.Result, linked bool, err error) {
+// inMemory searches the namespace's image. It abstains if the query links to no concept.
+func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, error) {
 	view, err := l.images.View(ctx, q.Namespace, replica.Need{Part: indexName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, l.share)
 	if err != nil {
-		return result, false, err
+		return leg.Result{}, err
 	}
 	defer view.Close()
 	var found *leg.Result
@@ -104,13 +102,13 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phras
 	} else {
 		found = n.hops(q, view.Has, ps)
 	}
-	result = abstained(reasonNotLinked, q.Traversal)
+	result := abstained(reasonNotLinked, q.Traversal)
 	if found != nil {
 		result = *found
 		result.ScoreKind = scoreKind(q.Traversal)
 	}
 	result.From(view)
-	return result, found != nil, nil
+	return result, nil
 }
 
 // Status implements leg.Searcher.
