@@ -184,14 +184,13 @@ func (h *hopWalk) linked(best []uint32, scores map[uint32]float64) {
 	for i, at := range best {
 		lent[i] = scores[at]
 	}
-	w := walker{n: h.n, time: h.time, maxLinks: maxDegree, scratch: &scratch{}}
 	for i, at := range best {
 		m := &h.n.memories[at]
 		if expires := h.n.rows.Expires[at]; !h.n.live(at, h.time) || expires > 0 && expires <= h.expired {
 			continue
 		}
 		share := hopDecay * lent[i] / float64(len(m.Links)+len(h.n.linkersOf(at)))
-		for _, l := range w.links(at) {
+		for _, l := range h.n.links(nil, at, h.time, maxDegree) {
 			scores[l.memory] += share
 			h.note(way{memory: h.n.rows.IDs[l.memory], fromMemory: h.n.rows.IDs[at], relation: l.via}, share)
 		}

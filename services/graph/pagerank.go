@@ -316,7 +316,8 @@ func (w *walker) spreadMemory(v node, mass float64) {
 		w.weights = append(w.weights, weight)
 		sum += weight
 	}
-	links := w.links(v.place())
+	links := w.n.links(w.neighbours[:0], v.place(), w.time, w.maxLinks)
+	w.neighbours = links
 	share := mass / max(1, present(sum)+present(float64(len(links))))
 	for i, a := range memory.mentions {
 		if weight := w.weights[i]; weight > 0 {
@@ -334,27 +335,23 @@ type neighbour struct {
 	via    string
 }
 
-// links returns the live memories linked with a memory in either direction, valid until the next call. It is
-// empty above maxLinks.
-func (w *walker) links(memory uint32) []neighbour {
-	m := &w.n.memories[memory]
-	linkers := w.n.linkersOf(memory)
-	if len(m.Links)+len(linkers) > w.maxLinks {
-		return nil
+// links appends the live memories linked with a memory in either direction, or none if there are more than most.
+func (n *network) links(to []neighbour, memory uint32, t moment, most int) []neighbour {
+	m, linkers := &n.memories[memory], n.linkersOf(memory)
+	if len(m.Links)+len(linkers) > most {
+		return to
 	}
-	out := w.neighbours[:0]
 	for _, l := range m.Links {
-		if target, known := w.n.ends.Find(l.Target); known && w.n.live(target, w.time) {
-			out = append(out, neighbour{target, l.Relation})
+		if target, known := n.ends.Find(l.Target); known && n.live(target, t) {
+			to = append(to, neighbour{target, l.Relation})
 		}
 	}
 	for _, from := range linkers {
-		if w.n.live(from, w.time) {
-			out = append(out, neighbour{from, viaLinked})
+		if n.live(from, t) {
+			to = append(to, neighbour{from, viaLinked})
 		}
 	}
-	w.neighbours = out
-	return out
+	return to
 }
 
 // present is 1 for amount > 0, else 0.
