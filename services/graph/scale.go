@@ -99,16 +99,14 @@ func (l *Leg) measure(ctx context.Context) (*scale, error) {
 // bothWays embeds texts as queries and as documents.
 func (l *Leg) bothWays(ctx context.Context, texts []string) (asked, told []code, err error) {
 	model := l.config.Embedder.Model()
-	prefixed := make([]string, len(texts))
-	for i, text := range texts {
+	for _, text := range texts {
 		vector, err := l.config.Embedder.EmbedQuery(ctx, model.QueryPrefix+text)
 		if err != nil {
 			return nil, nil, fmt.Errorf("embed a name: %w", err)
 		}
 		asked = append(asked, encode(vector))
-		prefixed[i] = model.DocumentPrefix + text
 	}
-	told, err = l.embedTexts(ctx, prefixed)
+	told, err = l.embedTexts(ctx, texts)
 	return asked, told, err
 }
 

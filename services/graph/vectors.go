@@ -130,14 +130,13 @@ func (l *Leg) vectors(ctx context.Context, db sqldb.Scoped, namespace string, me
 	if of, err = lacking(ctx); err != nil {
 		return nil, nil, err
 	}
-	prefix := l.config.Embedder.Model().DocumentPrefix
 	for batch := range slices.Chunk(of, maxTexts) {
 		checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
 			still, err := lacking(ctx)
 			gone := slices.ContainsFunc(batch, func(u unembedded) bool { return !slices.Contains(still, u) })
 			return !gone, err
 		})
-		some, err := l.embedTexts(checked, slice.Map(batch, func(u unembedded) string { return prefix + u.text }))
+		some, err := l.embedTexts(checked, slice.Map(batch, func(u unembedded) string { return u.text }))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -146,10 +145,10 @@ func (l *Leg) vectors(ctx context.Context, db sqldb.Scoped, namespace string, me
 	return of, vectors, nil
 }
 
-// embedTexts embeds texts that have the prefix already.
+// embedTexts embeds texts as documents.
 func (l *Leg) embedTexts(ctx context.Context, texts []string) ([]code, error) {
 	model := l.config.Embedder.Model()
-	vectors, err := l.config.Embedder.EmbedDocuments(ctx, texts)
+	vectors, err := l.config.Embedder.EmbedDocuments(ctx, slice.Map(texts, func(text string) string { return model.DocumentPrefix + text }))
 	if err != nil {
 		return nil, fmt.Errorf("embed %d names: %w", len(texts), err)
 	}
