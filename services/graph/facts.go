@@ -71,11 +71,10 @@ func relationOf(text string) string {
 
 // statement is a fact with concept ids.
 type statement struct {
-	memory         uuid.UUID
-	source, target int64
-	relation       string
-	single         bool
-	from, to       time.Time
+	memory uuid.UUID
+	fact
+	single   bool
+	from, to time.Time
 }
 
 // statements converts facts, without duplicates and self-relations, sorted by memory. It also returns their concepts.
@@ -101,8 +100,8 @@ func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err
 		if ends[0] == ends[1] {
 			continue
 		}
-		s := statement{f.Memory, ends[0], ends[1], relationOf(f.Relation), f.Single, f.From, f.To}
-		id := identity{s.memory, fact{s.source, s.target, s.relation}}
+		s := statement{f.Memory, fact{ends[0], ends[1], relationOf(f.Relation)}, f.Single, f.From, f.To}
+		id := identity{s.memory, s.fact}
 		if at, twice := seen[id]; twice {
 			list[at] = s
 			continue

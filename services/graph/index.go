@@ -220,7 +220,7 @@ func (d document) mentions(known map[int64]bool, ends []int64) []mention {
 func (d document) aliases() (list []statement) {
 	for _, c := range d.concepts {
 		if c.AliasOf != "" && slices.ContainsFunc(d.concepts, func(other Concept) bool { return other.Key == c.AliasOf }) {
-			list = append(list, statement{memory: d.record.ID, source: conceptID(c.Key), target: conceptID(c.AliasOf), relation: AliasRelation})
+			list = append(list, statement{memory: d.record.ID, fact: fact{conceptID(c.Key), conceptID(c.AliasOf), AliasRelation}})
 		}
 	}
 	return list

@@ -74,7 +74,7 @@ var letters = strings.NewReplacer("’", "'", "ß", "ss", "æ", "ae", "œ", "oe"
 // fold normalises a word to lower case without accents.
 func fold(w string) string {
 	w = strings.ToLower(w)
-	if isASCII(w) {
+	if !strings.ContainsFunc(w, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return w
 	}
 	decomposed := strings.Map(func(r rune) rune {
@@ -84,15 +84,6 @@ func fold(w string) string {
 		return r
 	}, norm.NFKD.String(w))
 	return letters.Replace(norm.NFC.String(decomposed))
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // singular folds simple English plurals. It must be consistent, not correct.
