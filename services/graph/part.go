@@ -44,7 +44,7 @@ func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids
 		}
 		return changed[memory]
 	}
-	var concepts []int64
+	concepts := []int64{} // not nil, which means all
 	if err := n.read(ctx, tx, namespace, ids, func(id uuid.UUID, m *mention, l *authorLink) {
 		rows := of(id)
 		switch {

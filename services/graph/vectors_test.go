@@ -186,6 +186,34 @@ func TestVectorsFollow(t *testing.T) {
 	})
 }
 
+// A memory that goes, or that mentions nothing, changes its own names alone: those of others are not read again, however many there are.
+func TestForgettingReadsNoNames(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := means(f, &meanings{name: "first"})
+		kept, gone := tagged("a", "harbour gatehouse keepers"), storetest.Record(ns, "it rained", nil)
+		index(t, f, s, kept, gone)
+		near := leg.Query{Text: "watchmen entrance port"}
+		if !found(t, s, near, kept) {
+			t.Fatal("not found by its meaning")
+		}
+		var err error
+		if f.Engine == schema.Postgres {
+			_, err = f.Pool.Exec(t.Context(), "UPDATE graph.concepts SET vector = NULL, vector_model = NULL")
+		} else {
+			_, err = f.DB.Write.ExecContext(t.Context(), "UPDATE graph_concepts SET vector = NULL, vector_model = NULL")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{gone.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if !found(t, s, near, kept) {
+			t.Error("names of other memories were read again")
+		}
+	})
+}
+
 // TestVectorsAreNotLost: names that the embedder could not have are in the queue until it can, and linked by name meanwhile.
 func TestVectorsAreNotLost(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
