@@ -25,13 +25,6 @@ type readFunc func(ctx context.Context, tx replica.Tx, namespace string, ids []u
 
 var _ replica.Part = (*network)(nil)
 
-// conceptText is a concept's key and optional vector.
-type conceptText struct {
-	id     int64
-	key    string
-	vector code
-}
-
 // Read implements replica.Part.
 func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (func(), error) {
 	if ids == nil {
@@ -62,10 +55,10 @@ func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids
 		return nil, err
 	}
 	slices.Sort(concepts)
-	var texts []conceptText
-	if err := n.texts(ctx, tx, namespace, slices.Compact(concepts), func(t conceptText) {
-		t.vector = slices.Clone(t.vector)
-		texts = append(texts, t)
+	var named []func()
+	if err := n.texts(ctx, tx, namespace, slices.Compact(concepts), func(id int64, key string, vector code) {
+		vector = slices.Clone(vector)
+		named = append(named, func() { n.name(id, key, vector) })
 	}); err != nil {
 		return nil, err
 	}
@@ -80,19 +73,19 @@ func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids
 				n.put(row, *rows)
 			}
 		}
-		for _, t := range texts {
-			n.name(t.id, t.key, t.vector)
+		for _, name := range named {
+			name()
 		}
 	}, nil
 }
 
 // load reads all memories into an empty network.
 func (n *network) load(ctx context.Context, tx replica.Tx, namespace string) error {
-	if err := n.texts(ctx, tx, namespace, nil, func(t conceptText) {
-		at := n.conceptAt(t.id)
-		n.concepts[at].key = t.key
-		n.size += int64(len(t.key))
-		n.meanings.set(at, t.vector)
+	if err := n.texts(ctx, tx, namespace, nil, func(id int64, key string, vector code) {
+		at := n.conceptAt(id)
+		n.concepts[at].key = key
+		n.size += int64(len(key))
+		n.meanings.set(at, vector)
 	}); err != nil {
 		return err
 	}
@@ -180,19 +173,21 @@ func (n *network) fill(all []edge) {
 	}
 }
 
-// texts reads concepts in order of their ids; nil means all. A vector is valid until the next concept.
-func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, ids []int64, fn func(conceptText)) error {
+// texts reads the keys and vectors of concepts in order of their ids; nil means all. A vector is valid until the next concept.
+func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, ids []int64, fn func(id int64, key string, vector code)) error {
 	args := []any{namespace, n.model}
 	which := ""
 	if ids != nil {
 		which, args = " AND id = ANY($3::bigint[])", append(args, ids)
 	}
-	var t conceptText
-	var vector replica.Raw
+	var id int64
+	var key string
+	var stored replica.Raw
+	var vector code
 	statement := "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph.concepts WHERE namespace = $1" + which + " ORDER BY id"
-	return tx.Each(ctx, statement, args, []any{&t.id, &t.key, &vector}, func() error {
-		t.vector = appendCode(t.vector[:0], vector)
-		fn(t)
+	return tx.Each(ctx, statement, args, []any{&id, &key, &stored}, func() error {
+		vector = appendCode(vector[:0], stored)
+		fn(id, key, vector)
 		return nil
 	})
 }
