@@ -90,7 +90,7 @@ func trigrams(to []trigram, text string) []trigram {
 
 // nearly returns the concepts most similar in spelling to a phrase of the query. Digits must match exactly:
 // Q3 is not Q2.
-func (n *network) nearly(text []word) []weighted {
+func (n *network) nearly(text []word) []seed {
 	n.buildFuzzy()
 	c, _ := n.fuzzy.counts.Get().(*counting)
 	if c == nil || len(c.shared) < len(n.concepts) {
@@ -131,12 +131,12 @@ func (n *network) nearly(text []word) []weighted {
 			}
 		}
 	}
-	var out []weighted
+	var out []seed
 	for c, likeness := range best {
-		out = append(out, weighted{c, likeness * n.specific[c]})
+		out = append(out, seed{conceptNodeAt(c), likeness * n.specific[c]})
 	}
-	slices.SortFunc(out, func(a, b weighted) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(n.concepts[a.concept].id, n.concepts[b.concept].id))
+	slices.SortFunc(out, func(a, b seed) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), n.byID(a.place(), b.place()))
 	})
 	return out[:min(len(out), maxNear)]
 }

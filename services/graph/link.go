@@ -60,29 +60,29 @@ func link(ps []phrase, known map[int64]int64, memories int64) []start {
 	return starts[:min(len(starts), maxStarts)]
 }
 
-// weighted is a start concept with its weight.
-type weighted struct {
-	concept uint32
-	weight  float64
+// seed is a node that a walk starts from, with its weight.
+type seed struct {
+	node
+	weight float64
 }
 
 // link picks the concepts that a query names, if one of them is specific: a title, mentioned by a single memory, or part
 // of a fact. Other names lead to too many unrelated memories. A single word found only in texts may have started a
 // sentence there. It is dropped if the query has it in lower case and also names an entity.
-func (n *network) link(text []word, ps []phrase, t moment) []weighted {
+func (n *network) link(text []word, ps []phrase, t moment) []seed {
 	starts := n.named(text, ps, t)
-	specific := func(w weighted) bool {
-		return len(n.concepts[w.concept].mentions) == 1 || n.hasPage(w.concept) || n.hasFact(w.concept, t)
+	specific := func(w seed) bool {
+		return len(n.concepts[w.place()].mentions) == 1 || n.hasPage(w.place()) || n.hasFact(w.place(), t)
 	}
 	if !slices.ContainsFunc(starts, specific) {
 		return nil
 	}
-	doubtful := func(w weighted) bool {
-		return !n.entity(w.concept, t) && slices.ContainsFunc(text, func(x word) bool {
-			return ordinary(x.raw) && key([]word{x}) == n.concepts[w.concept].key
+	doubtful := func(w seed) bool {
+		return !n.entity(w.place(), t) && slices.ContainsFunc(text, func(x word) bool {
+			return ordinary(x.raw) && key([]word{x}) == n.concepts[w.place()].key
 		})
 	}
-	if slices.ContainsFunc(starts, func(w weighted) bool { return n.entity(w.concept, t) }) {
+	if slices.ContainsFunc(starts, func(w seed) bool { return n.entity(w.place(), t) }) {
 		starts = slices.DeleteFunc(starts, doubtful)
 	}
 	return starts
@@ -96,11 +96,11 @@ func ordinary(raw string) bool {
 // coverage is the share of a query's words inside names that are titles of memories, 0 to 1. Stop words outside of
 // names are ignored. A high coverage means that the graph knows the subject. Names with several mentions count less,
 // by their specificity.
-func (n *network) coverage(text []word, ps []phrase, starts []weighted) float64 {
+func (n *network) coverage(text []word, ps []phrase, starts []seed) float64 {
 	known := map[int64]int64{}
 	for _, w := range starts {
-		if n.hasPage(w.concept) {
-			known[n.concepts[w.concept].id] = int64(len(n.concepts[w.concept].mentions))
+		if n.hasPage(w.place()) {
+			known[n.concepts[w.place()].id] = int64(len(n.concepts[w.place()].mentions))
 		}
 	}
 	names := make([]float64, len(text)) // by word: the specificity of its name
@@ -121,40 +121,34 @@ func (n *network) coverage(text []word, ps []phrase, starts []weighted) float64 
 
 // named returns the concepts that a query names, by exact key or else by similar spelling, with their aliases. A hub
 // is included only if it is the title of a memory.
-func (n *network) named(text []word, ps []phrase, t moment) []weighted {
-	var out []weighted
+func (n *network) named(text []word, ps []phrase, t moment) []seed {
+	var out []seed
 	starts := n.starts(ps)
 	for _, s := range starts {
 		at := n.concept[s.concept]
 		if s.mentions > int64(n.hub()) && !n.hasPage(at) {
 			continue // a hub is too unspecific
 		}
-		out = append(out, weighted{at, specificity(s.mentions)})
+		out = append(out, seed{conceptNodeAt(at), specificity(s.mentions)})
 	}
 	if len(starts) == 0 {
 		out = n.nearly(text)
 	}
 	for _, w := range out[:len(out):len(out)] {
-		for _, r := range n.concepts[w.concept].facts {
+		for _, r := range n.concepts[w.place()].facts {
 			f := n.fact(r)
 			if f.Relation != AliasRelation || !n.holds(r, t) {
 				continue
 			}
 			for _, at := range []uint32{f.source, f.target} {
-				other := weighted{at, w.weight}
-				if !slices.ContainsFunc(out, func(w weighted) bool { return w.concept == other.concept }) && len(out) < 2*maxStarts {
+				other := seed{conceptNodeAt(at), w.weight}
+				if !slices.ContainsFunc(out, func(w seed) bool { return w.node == other.node }) && len(out) < 2*maxStarts {
 					out = append(out, other)
 				}
 			}
 		}
 	}
 	return out
-}
-
-// seed is a node that a walk starts from, with its weight.
-type seed struct {
-	node
-	weight float64
 }
 
 // meant returns the concepts and facts most similar to the query as seeds, some of them twice. A fact adds weight to its

@@ -212,8 +212,8 @@ func TestWalksAreExact(t *testing.T) {
 		var seeds []seed
 		named := map[uint32]bool{}
 		for _, c := range starts {
-			seeds = append(seeds, seed{conceptNodeAt(c.concept), c.weight})
-			named[c.concept] = true
+			seeds = append(seeds, c)
+			named[c.place()] = true
 		}
 		scores := exact(n, seeds, momentOf(time.Time{}, false), n.hub(), maxDegree, named)
 		for _, c := range slices.SortedFunc(maps.Keys(named), n.byID) { // as evenPages

@@ -393,11 +393,11 @@ func relationsNamed(query []word) func(relation string) bool {
 func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *leg.Result {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
 	starts := n.link(text, ps, time)
-	var seeds []seed
+	seeds := starts
 	if len(starts) == 0 {
 		seeds = n.meant(means, time)
 	}
-	if len(starts) == 0 && len(seeds) == 0 {
+	if len(seeds) == 0 {
 		return nil
 	}
 	w := walker{
@@ -406,10 +406,8 @@ func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps 
 	if q.Explain {
 		w.from = map[node]hop{}
 	}
-	for _, c := range starts {
-		v := conceptNodeAt(c.concept)
-		w.starts[v] = true
-		seeds = append(seeds, seed{v, c.weight})
+	for _, s := range starts {
+		w.starts[s.node] = true
 	}
 	var total float64
 	for _, s := range seeds {
