@@ -32,6 +32,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/clip"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/shingles"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/secrets"
@@ -67,11 +68,11 @@ const (
 const ids = "https://github.com/triskele/triskele/turn/"
 
 // Store is what the gateway is asked.
-type Store interface {
-	Get(ctx context.Context, req *triskelev1.GetRequest, options ...grpc.CallOption) (*triskelev1.GetResponse, error)
-	Recall(ctx context.Context, req *triskelev1.RecallRequest, options ...grpc.CallOption) (*triskelev1.RecallResponse, error)
+type Store struct {
+	Get    func(context.Context, *triskelev1.GetRequest, ...grpc.CallOption) (*triskelev1.GetResponse, error)
+	Recall func(context.Context, *triskelev1.RecallRequest, ...grpc.CallOption) (*triskelev1.RecallResponse, error)
 	// Import stores memories in one transaction.
-	Import(ctx context.Context, memories []*triskelev1.Memory) error
+	Import func(context.Context, []*triskelev1.Memory) (*triskelev1.ImportResponse, error)
 }
 
 // Report says what became of the turns of a transcript.
@@ -219,11 +220,7 @@ func ProjectOf(folder string) string {
 
 // store stores the memories that are new. Those are left in the report.
 func (r *Report) store(ctx context.Context, store Store, namespace string) error {
-	req := &triskelev1.GetRequest{Namespace: namespace}
-	for _, m := range r.Memories {
-		req.Ids = append(req.Ids, m.GetId())
-	}
-	held, err := store.Get(ctx, req)
+	held, err := store.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: slice.Map(r.Memories, (*triskelev1.Memory).GetId)})
 	if err != nil && status.Code(err) != codes.NotFound {
 		return err
 	}
@@ -251,7 +248,8 @@ func (r *Report) store(ctx context.Context, store Store, namespace string) error
 	if r.Kept == 0 {
 		return nil
 	}
-	return store.Import(ctx, r.Memories)
+	_, err = store.Import(ctx, r.Memories)
+	return err
 }
 
 // halfOf returns a context for half of the time. The look-ups of a long delta leave time to store it, or each later event would fail, too.
@@ -264,18 +262,12 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // similar returns the sketches of stored memories that are most like a turn. It returns none if they are not to be had: a duplicate
 // does less harm than a gap.
-func similar(ctx context.Context, store Store, m *triskelev1.Memory) (sketches []shingles.Sketch) {
+func similar(ctx context.Context, store Store, m *triskelev1.Memory) []shingles.Sketch {
 	limit := int32(3)
-	resp, err := store.Recall(ctx, &triskelev1.RecallRequest{
+	resp, _ := store.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{m.GetNamespace()}, Query: clip.Text(m.GetContent(), lookup), Limit: &limit, Budget: durationpb.New(2 * time.Second),
 	})
-	if err != nil {
-		return nil
-	}
-	for _, hit := range resp.GetHits() {
-		sketches = append(sketches, shingles.Of(hit.GetMemory().GetContent()))
-	}
-	return sketches
+	return slice.Map(resp.GetHits(), func(hit *triskelev1.Hit) shingles.Sketch { return shingles.Of(hit.GetMemory().GetContent()) })
 }
 
 // position returns where the last event has left off.

@@ -56,9 +56,13 @@ func (s *shelf) Recall(_ context.Context, req *triskelev1.RecallRequest, _ ...gr
 	return resp, nil
 }
 
-func (s *shelf) Import(_ context.Context, memories []*triskelev1.Memory) error {
+func (s *shelf) Import(_ context.Context, memories []*triskelev1.Memory) (*triskelev1.ImportResponse, error) {
 	s.held = append(s.held, memories...)
-	return nil
+	return &triskelev1.ImportResponse{}, nil
+}
+
+func (s *shelf) store() capture.Store {
+	return capture.Store{Get: s.Get, Recall: s.Recall, Import: s.Import}
 }
 
 func (s *shelf) texts() (texts []string) {
@@ -121,7 +125,7 @@ func TestTurnsBecomeMemories(t *testing.T) {
 	if err != nil || preview.Kept != 3 || store.calls > 0 {
 		t.Errorf("preview %+v, %v", preview, err)
 	}
-	if got, want := fmt.Sprint(run(t, s, &store)), fmt.Sprint(capture.Report{Kept: 3, Short: 1, Redacted: 1}); got != want {
+	if got, want := fmt.Sprint(run(t, s, store.store())), fmt.Sprint(capture.Report{Kept: 3, Short: 1, Redacted: 1}); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	want := []string{
@@ -143,17 +147,17 @@ func TestTurnsBecomeMemories(t *testing.T) {
 		}
 	}
 	calls := store.calls
-	if got := run(t, s, &store); got.Kept+got.Known > 0 || store.calls != calls {
+	if got := run(t, s, store.store()); got.Kept+got.Known > 0 || store.calls != calls {
 		t.Errorf("without anything new: %+v and %d calls", got, store.calls-calls)
 	}
 	grow(t, s, line("5", "assistant", "/w", "The pier is painted in autumn."))
-	if got := run(t, s, &store); got.Kept != 1 || len(store.held) != 4 {
+	if got := run(t, s, store.store()); got.Kept != 1 || len(store.held) != 4 {
 		t.Errorf("one more: %+v, %d", got, len(store.held))
 	}
 	if err := os.RemoveAll(s.State); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, s, &store); got.Kept != 0 || got.Known != 4 || len(store.held) != 4 {
+	if got := run(t, s, store.store()); got.Kept != 0 || got.Known != 4 || len(store.held) != 4 {
 		t.Errorf("without a position: %+v, %d", got, len(store.held))
 	}
 }
@@ -163,7 +167,7 @@ func TestNearDuplicatesAreStoredOnce(t *testing.T) {
 	const text = "Run all tests of the harbour package and fix what fails, then commit it with a message that says why"
 	store := shelf{held: []*triskelev1.Memory{{Id: "x", Content: text + "."}}}
 	s := session(t, line("1", "user", "/w", text)+line("2", "user", "/w", "When is the crane serviced, and by whom?")+line("3", "user", "/w", "When is the crane serviced, and by whom?!"))
-	if got := run(t, s, &store); got.Kept != 1 || got.Known != 2 || len(store.held) != 2 {
+	if got := run(t, s, store.store()); got.Kept != 1 || got.Known != 2 || len(store.held) != 2 {
 		t.Errorf("got %+v, %q", got, store.texts())
 	}
 }
@@ -173,11 +177,11 @@ func TestFailuresAreMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s := session(t, line("1", "user", "/w", "When is the harbour crane serviced?"))
 	store := shelf{down: true}
-	if _, err := s.Run(t.Context(), &store); status.Code(err) != codes.Unavailable {
+	if _, err := s.Run(t.Context(), store.store()); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v, want Unavailable", err)
 	}
 	store.down = false
-	if got := run(t, s, &store); got.Kept != 1 {
+	if got := run(t, s, store.store()); got.Kept != 1 {
 		t.Errorf("got %+v, want 1 kept", got)
 	}
 }
@@ -273,9 +277,9 @@ func (*slow) Recall(ctx context.Context, _ *triskelev1.RecallRequest, _ ...grpc.
 	return nil, ctx.Err()
 }
 
-func (s *slow) Import(ctx context.Context, memories []*triskelev1.Memory) error {
+func (s *slow) Import(ctx context.Context, memories []*triskelev1.Memory) (*triskelev1.ImportResponse, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	return s.shelf.Import(ctx, memories)
 }
@@ -288,7 +292,7 @@ func TestSlowLookUps(t *testing.T) {
 		var store slow
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if report, err := s.Run(ctx, &store); err != nil || report.Kept != 2 {
+		if report, err := s.Run(ctx, capture.Store{Get: store.Get, Recall: store.Recall, Import: store.Import}); err != nil || report.Kept != 2 {
 			t.Errorf("got %+v, %v; want 2 kept", report, err)
 		}
 	})

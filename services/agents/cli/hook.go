@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -74,30 +73,17 @@ func captured(ctx context.Context, env *Env, process *telemetry.Process, store s
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	c := client.New(conn)
-	return session.Run(ctx, turns{c.Memories, c.Recalls, c, store.Address == ""})
+	report, err := session.Run(ctx, capture.Store{Get: c.Memories.Get, Recall: c.Recalls.Recall, Import: c.Import})
+	if err == nil && report.Kept > 0 && store.Address == "" { // no other process brings the indexes up to date
+		waiting, cancel := context.WithTimeout(ctx, indexTime)
+		defer cancel()
+		_ = c.WaitIndexed(waiting, session.Namespace, nil) // what is not indexed is stored, and found by its words
+	}
+	return report, err
 }
 
 // indexTime bounds the wait for the indexes of a database that no other process brings up to date.
 const indexTime = 10 * time.Second
-
-// turns is a capture.Store.
-type turns struct {
-	triskelev1.MemoryServiceClient
-	triskelev1.RecallServiceClient
-	client *client.Client
-	alone  bool // the indexes are brought up to date by this process only
-}
-
-// Import implements capture.Store.
-func (t turns) Import(ctx context.Context, memories []*triskelev1.Memory) error {
-	if _, err := t.client.Import(ctx, memories); err != nil || !t.alone {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, indexTime)
-	defer cancel()
-	_ = t.client.WaitIndexed(ctx, memories[0].GetNamespace(), nil) // what is not indexed is stored, and found by its words
-	return nil
-}
 
 type hookCmd struct {
 	Within    time.Duration `help:"Exit at the latest this long after the start." default:"300ms" env:"TRISKELE_HOOK_WITHIN"`
@@ -195,7 +181,7 @@ func (c *hookCmd) connect(ctx context.Context, env *Env) (grpc.ClientConnInterfa
 		return nil, err
 	}
 	c.process.Store(process)
-	conn, stop, err := c.Store.open(ctx, env, process, true, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	conn, stop, err := c.Store.open(ctx, env, process, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
