@@ -3,8 +3,8 @@
 //
 //  1. A Source yields items in a fixed order: a memory, or the problem that keeps a position from being imported.
 //  2. read groups items into batches and computes a digest of everything read so far.
-//  3. put stores each batch in one transaction. It updates memories whose position was imported before, skips
-//     memories that the server refuses, and forgets what the source no longer has. A few batches are stored concurrently.
+//  3. write stores each batch in one transaction. It updates memories whose position was imported before, and skips memories that
+//     the server refuses. forget forgets what the source no longer has. A few batches are stored concurrently.
 //  4. acknowledge takes the batches in the source's order, adds them to the report and writes the position to the journal.
 //  5. A later run skips the items up to the journal's position. It starts over if their digest or the database has changed,
 //     which is harmless: ids and idempotency keys follow from the source, so nothing is stored twice.

@@ -20,7 +20,7 @@ const (
 	// batchSize and batchBytes bound the memories of one call.
 	batchSize  = 200
 	batchBytes = 1 << 20
-	// inFlight is how many batches may be stored while an earlier one is acknowledged.
+	// inFlight is how many batches may be stored while the next one is read.
 	inFlight = 2
 )
 
@@ -120,39 +120,34 @@ func (r *run) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pending := make(chan *batch, inFlight)
-	var readErr error
-	go func() {
-		defer close(pending)
-		readErr = r.read(ctx, from, func(b *batch) bool {
-			go func() {
-				defer close(b.settled)
-				b.err = r.put(ctx, b)
-			}()
-			if r.Strict {
-				<-b.settled // nothing after a problem may be stored
-			}
-			select {
-			case pending <- b:
-				return !r.Strict || b.err == nil && b.skipped() == nil
-			case <-ctx.Done():
-				return false
-			}
-		})
-	}()
-	for b := range pending {
-		<-b.settled
-		if err != nil {
-			continue // a batch after the one that failed; it may be stored, and a later run stores it only once
-		}
-		if err = r.acknowledge(ctx, b); err != nil {
-			cancel()
-		}
+	inFlight := inFlight
+	if r.Strict {
+		inFlight = 0 // nothing after a problem may be stored
 	}
-	if err == nil {
-		err = readErr
+	var pending []*batch
+	settle := func(most int) error { // until no more than most are pending
+		for ; len(pending) > most; pending = pending[1:] {
+			<-pending[0].settled
+			if err != nil {
+				continue // a batch after the one that failed; it may be stored, and a later run stores it only once
+			}
+			if err = r.acknowledge(ctx, pending[0]); err != nil {
+				cancel()
+			}
+		}
+		return err
 	}
-	return err
+	readErr := r.read(ctx, from, func(b *batch) error {
+		go func() {
+			defer close(b.settled)
+			if b.err = r.write(ctx, b); b.err == nil {
+				b.err = r.forget(ctx, b)
+			}
+		}()
+		pending = append(pending, b)
+		return settle(inFlight)
+	})
+	return cmp.Or(settle(0), readErr)
 }
 
 // acknowledge adds a stored batch to the report and the journal.
@@ -186,10 +181,9 @@ func (r *run) acknowledge(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// read calls hand with each batch of items after from, until hand returns false.
-func (r *run) read(ctx context.Context, from Position, hand func(*batch) bool) error {
-	digest := newDigest()
-	b := newBatch()
+// read calls hand with each batch of items after from.
+func (r *run) read(ctx context.Context, from Position, hand func(*batch) error) error {
+	digest, b := digest{hash: sha256.New()}, newBatch()
 	err := r.source.Read(ctx, func(item Item) error {
 		if err := digest.add(item); err != nil {
 			return err
@@ -203,9 +197,8 @@ func (r *run) read(ctx context.Context, from Position, hand func(*batch) bool) e
 		b.add(item)
 		b.end = digest.position()
 		if whole := b; b.full() || (r.Strict && item.Problem != nil) {
-			if b = newBatch(); !hand(whole) {
-				return context.Canceled // the batch's own error counts, or that of ctx
-			}
+			b = newBatch()
+			return hand(whole)
 		}
 		return nil
 	})
@@ -213,7 +206,7 @@ func (r *run) read(ctx context.Context, from Position, hand func(*batch) bool) e
 		return errChanged
 	}
 	if b.end.Items > 0 {
-		hand(b)
+		err = cmp.Or(hand(b), err)
 	}
 	return cmp.Or(ctx.Err(), err)
 }
@@ -279,8 +272,6 @@ type digest struct {
 	hash  hash.Hash
 	items int64
 }
-
-func newDigest() *digest { return &digest{hash: sha256.New()} }
 
 func (d *digest) add(item Item) error {
 	d.items++

@@ -28,14 +28,6 @@ var contents = []string{
 // pageSize is how many memories a listing returns at a time.
 const pageSize = 1000
 
-// put stores a batch, and then forgets what the source no longer has.
-func (r *run) put(ctx context.Context, b *batch) error {
-	if err := r.write(ctx, b); err != nil {
-		return err
-	}
-	return r.forget(ctx, b)
-}
-
 // write stores the memories of a batch. It updates memories of positions that were imported before, if they differ. It skips
 // memories that the server refuses.
 func (r *run) write(ctx context.Context, b *batch) error {
