@@ -84,7 +84,7 @@ func openForWriting(ctx context.Context, path string) (*os.File, error) {
 func (c *exportCmd) export(ctx context.Context, env *Env, s *session, out io.Writer) (n int64, err error) {
 	bar := newProgress(env, -1, true, "export")
 	defer bar.done()
-	buffered := bufio.NewWriter(out)
+	buffered, written := bufio.NewWriter(out), int64(0)
 	for m, err := range s.Export(ctx, c.Namespace) {
 		if err != nil {
 			return n, errors.Join(err, buffered.Flush())
@@ -96,9 +96,9 @@ func (c *exportCmd) export(ctx context.Context, env *Env, s *session, out io.Wri
 		if _, err := buffered.Write(line); err != nil {
 			return n, err
 		}
-		bar.moved(len(line))
 		n++
-		bar.stored(n)
+		written += int64(len(line))
+		bar.reached(written, n)
 	}
 	return n, buffered.Flush()
 }

@@ -93,10 +93,7 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 	}
 	return c.with(ctx, func(s *session) error {
 		bar := newProgress(env, source.Total(), c.From == "jsonl" || usualPlaces[c.From].folder != "" && c.From != "basic-memory", "import")
-		options.Progress = func(done int64, report *importer.Report) {
-			bar.reached(done)
-			bar.stored(report.Done())
-		}
+		options.Progress = func(done int64, report *importer.Report) { bar.reached(done, report.Done()) }
 		report, err := importer.Run(ctx, s.Memories, source, options)
 		bar.done()
 		err = errors.Join(err, show(report), c.write(report))

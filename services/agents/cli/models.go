@@ -85,9 +85,9 @@ type removeFlags struct {
 // remove removes models with progress, and prints those that it removed, or none if there are none.
 func (f removeFlags) remove(ctx context.Context, env *Env, none string, remove func(*dense.Models, context.Context, func(dense.Progress)) ([]dense.ModelInfo, error)) error {
 	return f.models(ctx, env, func(models *dense.Models) error {
-		report, finish := counted(env, "removing")
-		removed, err := remove(models, ctx, report)
-		finish()
+		bar := newCount(env, "removing")
+		removed, err := remove(models, ctx, bar.counted)
+		bar.done()
 		if err != nil {
 			return err
 		}
@@ -151,9 +151,9 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	return c.models(ctx, env, func(models *dense.Models) error {
-		report, finish := counted(env, "embedding")
-		done, err := models.Reembed(ctx, embedder, c.MaxRate, report)
-		finish()
+		bar := newCount(env, "embedding")
+		done, err := models.Reembed(ctx, embedder, c.MaxRate, bar.counted)
+		bar.done()
 		if err != nil {
 			return err
 		}
@@ -173,16 +173,4 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 // models calls fn with the models of an existing database that has the schema.
 func (d databaseFlags) models(ctx context.Context, env *Env, fn func(*dense.Models) error) error {
 	return d.migrated(ctx, env, func(b *backend.Backend) error { return fn(b.Models()) }, "memory", "dense")
-}
-
-// counted shows progress from the first report to finish.
-func counted(env *Env, what string) (report func(dense.Progress), finish func()) {
-	p, begun := newCount(env, what), env.Now()
-	return func(progress dense.Progress) {
-		if progress.Indexing {
-			p.tell("indexing the vectors")
-			return
-		}
-		p.counted(begun, progress.Done, progress.Total)
-	}, p.done
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/dense"
 )
 
 // reportEvery is the interval of progress lines without a bar.
@@ -16,9 +17,9 @@ const reportEvery = 5 * time.Second
 
 // progress reports a transfer on standard error: a bar on a terminal, else a line now and then.
 type progress struct {
-	env  *Env
-	bar  *progressbar.ProgressBar // nil if there is no terminal
-	last time.Time
+	env         *Env
+	bar         *progressbar.ProgressBar // nil if there is no terminal
+	begun, last time.Time
 }
 
 // newProgress starts a transfer of size bytes or items, -1 if unknown.
@@ -33,7 +34,7 @@ func newCount(env *Env, what string) *progress {
 }
 
 func newBar(env *Env, size int64, what string, options ...progressbar.Option) *progress {
-	p := &progress{env: env, last: env.Now()}
+	p := &progress{env: env, begun: env.Now(), last: env.Now()}
 	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		p.bar = progressbar.NewOptions64(size, append(options, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())...)
@@ -41,36 +42,32 @@ func newBar(env *Env, size int64, what string, options ...progressbar.Option) *p
 	return p
 }
 
-// counted reports that done of total are finished since begun.
-func (p *progress) counted(begun time.Time, done, total int64) {
-	if p.bar != nil {
-		p.bar.ChangeMax64(total)
-		_ = p.bar.Set64(done)
+// counted reports how many memories a change of models has done.
+func (p *progress) counted(of dense.Progress) {
+	switch {
+	case of.Indexing:
+		p.tell("indexing the vectors")
+		return
+	case p.bar != nil:
+		p.bar.ChangeMax64(of.Total)
+		_ = p.bar.Set64(of.Done)
 		return
 	}
-	text := fmt.Sprintf("%d of %d memories", done, total)
-	if spent := p.env.Now().Sub(begun); done > 0 && spent > 0 {
-		text += fmt.Sprintf(", %.0f a second, %s left", float64(done)/spent.Seconds(), render.Duration(time.Duration(float64(spent)/float64(done)*float64(total-done))))
+	text := fmt.Sprintf("%d of %d memories", of.Done, of.Total)
+	if spent := p.env.Now().Sub(p.begun); of.Done > 0 && spent > 0 {
+		left := time.Duration(float64(spent) / float64(of.Done) * float64(of.Total-of.Done))
+		text += fmt.Sprintf(", %.0f a second, %s left", float64(of.Done)/spent.Seconds(), render.Duration(left))
 	}
 	p.tell(text)
 }
 
-// moved adds to the transfer's position.
-func (p *progress) moved(bytes int) {
+// reached sets the transfer's position, and reports the memories so far.
+func (p *progress) reached(done, memories int64) {
 	if p.bar != nil {
-		_ = p.bar.Add(bytes) // drawing errors do not stop the transfer
+		_ = p.bar.Set64(done) // drawing errors do not stop the transfer
 	}
+	p.tell(fmt.Sprintf("%d memories", memories))
 }
-
-// reached sets the transfer's position.
-func (p *progress) reached(done int64) {
-	if p.bar != nil {
-		_ = p.bar.Set64(done)
-	}
-}
-
-// stored reports the memories stored so far.
-func (p *progress) stored(memories int64) { p.tell(fmt.Sprintf("%d memories", memories)) }
 
 // tell describes the transfer, now and then if there is no bar.
 func (p *progress) tell(what string) {
