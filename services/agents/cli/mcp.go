@@ -108,7 +108,8 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	if listener != nil {
-		return c.serve(ctx, env, listener, server, log)
+		c.serve(ctx, env, listener, server, log)
+		return nil
 	}
 	lines := mcpserver.NewLines(env.In, env.Out, c.Timeout)
 	running, err := server.Connect(ctx, &mcp.IOTransport{Reader: lines, Writer: lines}, nil)
@@ -132,7 +133,7 @@ func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.HTTPListe
 }
 
 // serve serves HTTP until ctx ends.
-func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListener, server *mcp.Server, log *slog.Logger) error {
+func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListener, server *mcp.Server, log *slog.Logger) {
 	var handler http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{
 			SessionTimeout: sessionIdle, Logger: log,
@@ -155,23 +156,9 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListene
 		scheme = "https"
 	}
 	_, _ = fmt.Fprintf(env.Err, "MCP on %s://%s/mcp; stop it with Ctrl-C.\n", scheme, listener.Addr())
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-		defer cancel()
-		if web.Shutdown(draining) != nil {
-			_ = web.Close() // calls that do not end
-		}
-	})
-	err := web.Serve(listener)
-	if !stop() {
-		<-stopped
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	stop := rpc.ServeHTTP(web, listener, drainTime, log)
+	<-ctx.Done()
+	stop()
 }
 
 // closing ends the clients' event streams (GET) with ctx. Other calls may go on.
