@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
@@ -68,6 +69,8 @@ type beside struct {
 	ID      string `json:"id"`
 	Content string `json:"content"`
 }
+
+func besideOf(aside briefing.Aside) beside { return beside{aside.Memory.GetId(), aside.Content} }
 
 type memoryInput struct {
 	Content        string   `json:"content" jsonschema:"The text: one fact, understandable by itself."`
@@ -168,7 +171,8 @@ func (s *server) addTools(to *mcp.Server) {
 		"Delete memories for good, with everything derived from them. Use it only when the user asks for it. Unknown ids are ignored.")
 }
 
-// add registers a tool, whose answer is text for the model and the same as data. most is the maximum of its argument limit.
+// add registers a tool, whose answer is text for the model and the same as data. Both are meaningless if the call returns an error.
+// most is the maximum of the tool's argument limit.
 func add[In, Out any](s *server, to *mcp.Server, name, title string, annotations *mcp.ToolAnnotations, most int,
 	call func(context.Context, In) (string, Out, error), description string,
 ) {
@@ -239,12 +243,7 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	for _, entry := range brief.Entries {
 		f := foundOf(entry.Hit.GetMemory(), entry.Content, entry.Shortened)
 		f.Score, f.FoundBy, f.MatchedTime = entry.Hit.GetScore(), briefing.FoundBy(entry.Hit), briefing.Line(entry.Hit.GetMatchedTime())
-		for _, aside := range entry.Before {
-			f.Before = append(f.Before, beside{aside.Memory.GetId(), aside.Content})
-		}
-		for _, aside := range entry.After {
-			f.After = append(f.After, beside{aside.Memory.GetId(), aside.Content})
-		}
+		f.Before, f.After = slice.Map(entry.Before, besideOf), slice.Map(entry.After, besideOf)
 		out.Memories = append(out.Memories, f)
 	}
 	text := brief.Text
@@ -279,12 +278,8 @@ func foundOf(m *triskelev1.Memory, content string, shortened bool) found {
 		}
 		return t.AsTime().Format(time.RFC3339)
 	}
-	var tags []string
-	for _, tag := range m.GetTags() {
-		tags = append(tags, briefing.Line(tag))
-	}
 	return found{
-		ID: m.GetId(), Title: briefing.Line(m.GetTitle()), Content: content, Shortened: shortened, Tags: tags, Source: briefing.Line(m.GetSource()),
+		ID: m.GetId(), Title: briefing.Line(m.GetTitle()), Content: content, Shortened: shortened, Tags: slice.Map(m.GetTags(), briefing.Line), Source: briefing.Line(m.GetSource()),
 		CreatedAt: at(m.GetCreatedAt()), OccurredAt: at(m.GetOccurredAt()), Sensitive: m.GetSensitive(), Revision: m.GetRevision(),
 		Thread: briefing.Line(m.GetThread()), Position: m.Position, SupersededBy: m.GetSupersededBy(),
 	}
@@ -300,23 +295,17 @@ func (s *server) memory(in memoryInput) *triskelev1.Memory {
 
 func (s *server) remember(ctx context.Context, in memoryInput) (string, storedOutput, error) {
 	resp, err := s.memories.Remember(ctx, &triskelev1.RememberRequest{Memory: s.memory(in)})
-	if err != nil {
-		return "", storedOutput{}, err
-	}
 	out := storedOutput{ID: resp.GetMemory().GetId(), Stored: resp.GetStored(), Revision: resp.GetMemory().GetRevision()}
 	if !out.Stored {
-		return "Remembered before as " + out.ID + "; nothing stored.", out, nil
+		return "Remembered before as " + out.ID + "; nothing stored.", out, err
 	}
-	return "Remembered as " + out.ID + ".", out, nil
+	return "Remembered as " + out.ID + ".", out, err
 }
 
 func (s *server) supersede(ctx context.Context, in supersedeInput) (string, supersededOutput, error) {
 	resp, err := s.memories.Supersede(ctx, &triskelev1.SupersedeRequest{Id: in.ID, Replacement: s.memory(in.memoryInput)})
-	if err != nil {
-		return "", supersededOutput{}, err
-	}
 	out := supersededOutput{ID: resp.GetMemory().GetId(), Supersedes: resp.GetSuperseded().GetId()}
-	return "Remembered as " + out.ID + ", which replaces " + out.Supersedes + ".", out, nil
+	return "Remembered as " + out.ID + ", which replaces " + out.Supersedes + ".", out, err
 }
 
 func (s *server) update(ctx context.Context, in updateInput) (string, updatedOutput, error) {
@@ -337,11 +326,8 @@ func (s *server) update(ctx context.Context, in updateInput) (string, updatedOut
 	resp, err := s.memories.Update(ctx, &triskelev1.UpdateRequest{
 		Namespace: s.namespace(in.Namespace), Id: in.ID, Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: in.ExpectedRevision,
 	})
-	if err != nil {
-		return "", updatedOutput{}, err
-	}
 	out := updatedOutput{ID: resp.GetMemory().GetId(), Revision: resp.GetMemory().GetRevision()}
-	return fmt.Sprintf("Updated %s, now revision %d.", out.ID, out.Revision), out, nil
+	return fmt.Sprintf("Updated %s, now revision %d.", out.ID, out.Revision), out, err
 }
 
 // set copies an argument to its field, if it was given.
@@ -354,10 +340,7 @@ func set[T any](field, argument *T) bool {
 
 func (s *server) forget(ctx context.Context, in forgetInput) (string, forgottenOutput, error) {
 	resp, err := s.memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: s.namespace(in.Namespace), Ids: in.IDs})
-	if err != nil {
-		return "", forgottenOutput{}, err
-	}
-	return fmt.Sprintf("Forgot %d of %d.", resp.GetForgotten(), len(in.IDs)), forgottenOutput{resp.GetForgotten()}, nil
+	return fmt.Sprintf("Forgot %d of %d.", resp.GetForgotten(), len(in.IDs)), forgottenOutput{resp.GetForgotten()}, err
 }
 
 func (s *server) list(ctx context.Context, in listInput) (string, listOutput, error) {
