@@ -38,16 +38,12 @@ const (
 )
 
 type mcpCmd struct {
-	Listen       string        `help:"Serve streamable HTTP on this address, at /mcp, instead of standard input and output." env:"TRISKELE_MCP_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote  bool          `help:"Serve on an address that other machines can reach, even without authentication or encryption." env:"TRISKELE_ALLOW_REMOTE"`
-	Access       auth.Access   `embed:""`
-	AllowHost    []string      `help:"Host names that HTTP requests may use, besides localhost and addresses." placeholder:"NAME"`
-	AnyNamespace bool          `help:"Let the agent use other namespaces, too." env:"TRISKELE_ANY_NAMESPACE"`
-	ReadOnly     bool          `help:"Offer recall and list only."`
-	MaxTokens    int           `help:"Maximum length of an answer to recall, in estimated tokens, unless the agent gives another." default:"1500"`
-	Budget       time.Duration `help:"Time budget of a recall; late legs are left out." default:"2s"`
-	Timeout      time.Duration `help:"Timeout of a call." default:"30s"`
-	LogLevel     slog.Level    `help:"Lowest level to log to standard error: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
+	Listen      string           `help:"Serve streamable HTTP on this address, at /mcp, instead of standard input and output." env:"TRISKELE_MCP_LISTEN" placeholder:"HOST:PORT"`
+	AllowRemote bool             `help:"Serve on an address that other machines can reach, even without authentication or encryption." env:"TRISKELE_ALLOW_REMOTE"`
+	Access      auth.Access      `embed:""`
+	AllowHost   []string         `help:"Host names that HTTP requests may use, besides localhost and addresses." placeholder:"NAME"`
+	Offer       mcpserver.Config `embed:""`
+	LogLevel    slog.Level       `help:"Lowest level to log to standard error: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 	namespaceFlag
 	Store storeFlags `embed:""`
 }
@@ -63,9 +59,9 @@ func (c *mcpCmd) Validate(line *kong.Context) error {
 		}
 	}
 	switch {
-	case c.MaxTokens < 1:
+	case c.Offer.MaxTokens < 1:
 		return errors.New("--max-tokens must be 1 or more")
-	case c.Budget <= 0 || c.Timeout <= 0:
+	case c.Offer.Budget <= 0 || c.Offer.Timeout <= 0:
 		return errors.New("--budget and --timeout must be more than 0")
 	}
 	if c.Listen != "" {
@@ -101,9 +97,8 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	if listener != nil && listener.Gate != nil {
 		calls = rpc.WithGate(conn, listener.Gate)
 	}
-	server, err := mcpserver.New(calls, mcpserver.Config{
-		Namespace: c.Namespace, AnyNamespace: c.AnyNamespace, ReadOnly: c.ReadOnly, MaxTokens: c.MaxTokens, Budget: c.Budget, Timeout: c.Timeout,
-	}, process.Service("triskele"), log)
+	c.Offer.Namespace = c.Namespace
+	server, err := mcpserver.New(calls, c.Offer, process.Service("triskele"), log)
 	if err != nil {
 		return err
 	}
@@ -111,7 +106,7 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		c.serve(ctx, env, listener, server, log)
 		return nil
 	}
-	lines := mcpserver.NewLines(env.In, env.Out, c.Timeout)
+	lines := mcpserver.NewLines(env.In, env.Out, c.Offer.Timeout)
 	running, err := server.Connect(ctx, &mcp.IOTransport{Reader: lines, Writer: lines}, nil)
 	if err != nil {
 		return err

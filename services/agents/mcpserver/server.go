@@ -26,12 +26,12 @@ import (
 
 // Config says what agents may do.
 type Config struct {
-	Namespace    string        // the namespace of every tool
-	AnyNamespace bool          // agents may name another namespace
-	ReadOnly     bool          // offer only the tools that change nothing
-	MaxTokens    int           // of an answer to recall, unless the call gives max_tokens
-	Budget       time.Duration // of a recall
-	Timeout      time.Duration // of any call to the gateway
+	Namespace    string        `kong:"-"` // the namespace of every tool
+	AnyNamespace bool          `help:"Let the agent use other namespaces, too." env:"TRISKELE_ANY_NAMESPACE"`
+	ReadOnly     bool          `help:"Offer recall and list only."`
+	MaxTokens    int           `help:"Maximum length of an answer to recall, in estimated tokens, unless the agent gives another." default:"1500"`
+	Budget       time.Duration `help:"Time budget of a recall; late legs are left out." default:"2s"`
+	Timeout      time.Duration `help:"Timeout of a call." default:"30s"`
 }
 
 const instructions = `Triskele is a long-term memory: short texts from earlier conversations and from documents.
