@@ -27,13 +27,8 @@ func (s *server) observed(tel *telemetry.Service) (mcp.Middleware, error) {
 		metric.WithExplicitBucketBoundaries(.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300))
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			start, labels := time.Now(), s.describe(method, req)
-			name := method
-			for _, label := range labels {
-				if label.Key == toolName || label.Key == promptName {
-					name += " " + label.Value.AsString()
-				}
-			}
+			start := time.Now()
+			name, labels := s.describe(method, req)
 			ctx, span := tel.Tracer.Start(continued(ctx, req), name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(labels...))
 			result, err := next(ctx, method, req)
 			if failed := failure(result, err); len(failed) > 0 {
@@ -48,31 +43,25 @@ func (s *server) observed(tel *telemetry.Service) (mcp.Middleware, error) {
 	}, err
 }
 
-// The names of tools and prompts, which are also in the names of spans.
-const (
-	toolName   = "gen_ai.tool.name"
-	promptName = "gen_ai.prompt.name"
-)
-
-// describe returns the attributes of a message.
-func (s *server) describe(method string, req mcp.Request) []attribute.KeyValue {
+// describe returns the name of a message's span, with the name of a tool or prompt, and its attributes.
+func (s *server) describe(method string, req mcp.Request) (name string, labels []attribute.KeyValue) {
 	transport := "pipe"
 	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
 		transport = "tcp"
 	}
-	labels := []attribute.KeyValue{attribute.String("mcp.method.name", method), attribute.String("network.transport", transport)}
+	name, labels = method, []attribute.KeyValue{attribute.String("mcp.method.name", method), attribute.String("network.transport", transport)}
 	switch params := req.GetParams().(type) {
 	case *mcp.CallToolParamsRaw:
 		labels = append(labels, attribute.String("gen_ai.operation.name", "execute_tool"))
 		if s.tools[params.Name] {
-			labels = append(labels, attribute.String(toolName, params.Name))
+			name, labels = method+" "+params.Name, append(labels, attribute.String("gen_ai.tool.name", params.Name))
 		}
 	case *mcp.GetPromptParams:
 		if params.Name == topicPrompt {
-			labels = append(labels, attribute.String(promptName, params.Name))
+			name, labels = method+" "+params.Name, append(labels, attribute.String("gen_ai.prompt.name", params.Name))
 		}
 	}
-	return labels
+	return name, labels
 }
 
 // failure returns the attributes of an outcome that is an error, else none.
