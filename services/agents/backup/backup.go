@@ -19,7 +19,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 
 	"buf.build/go/protovalidate"
@@ -81,8 +80,9 @@ type Contents struct {
 // Write backs up a database that is in use. Each namespace is a snapshot with all writes acknowledged before the call.
 // Snapshots of two namespaces differ in time.
 func Write(ctx context.Context, store Store, settings Settings, out io.Writer) (Contents, error) {
-	w := &writer{out: bufio.NewWriter(out), sum: sha256.New()}
-	w.put(line{Backup: format})
+	buffered, sum := bufio.NewWriter(out), sha256.New()
+	lines := json.NewEncoder(io.MultiWriter(buffered, sum))
+	_ = lines.Encode(line{Backup: format}) // the encoder keeps an error of writing
 	var contents Contents
 	written := map[string]bool{}
 	for range 2 { // the second pass catches namespaces renamed meanwhile
@@ -98,37 +98,18 @@ func Write(ctx context.Context, store Store, settings Settings, out io.Writer) (
 				if after = n.Name; written[n.Name] {
 					continue
 				}
-				if err := w.namespace(ctx, store, settings, n.Name, &contents); err != nil {
+				if err := writeNamespace(ctx, store, settings, n.Name, lines, &contents); err != nil {
 					return contents, fmt.Errorf("namespace %s: %w", n.Name, err)
 				}
 				written[n.Name] = true
 			}
 		}
 	}
-	w.put(line{End: &end{contents, hex.EncodeToString(w.sum.Sum(nil))}})
-	return contents, errors.Join(w.err, w.out.Flush())
+	err := lines.Encode(line{End: &end{contents, hex.EncodeToString(sum.Sum(nil))}})
+	return contents, errors.Join(err, buffered.Flush())
 }
 
-type writer struct {
-	out *bufio.Writer
-	sum hash.Hash
-	err error // the first one
-}
-
-func (w *writer) put(l line) {
-	if w.err != nil {
-		return
-	}
-	text, err := json.Marshal(l)
-	if err == nil {
-		text = append(text, '\n')
-		_, _ = w.sum.Write(text)
-		_, err = w.out.Write(text)
-	}
-	w.err = err
-}
-
-func (w *writer) namespace(ctx context.Context, store Store, settings Settings, name string, contents *Contents) error {
+func writeNamespace(ctx context.Context, store Store, settings Settings, name string, lines *json.Encoder, contents *Contents) error {
 	own, err := settings.Settings(ctx, name)
 	if err != nil {
 		return err
@@ -137,7 +118,9 @@ func (w *writer) namespace(ctx context.Context, store Store, settings Settings, 
 	if own != lexical.DefaultSettings() {
 		n.Settings = &own
 	}
-	w.put(line{Namespace: n})
+	if err := lines.Encode(line{Namespace: n}); err != nil {
+		return err
+	}
 	contents.Namespaces++
 	return store.Scan(ctx, name, batch, func(records []record.Record) error {
 		for _, r := range records {
@@ -145,10 +128,12 @@ func (w *writer) namespace(ctx context.Context, store Store, settings Settings, 
 			if err != nil {
 				return err
 			}
-			w.put(line{Memory: text})
+			if err := lines.Encode(line{Memory: text}); err != nil {
+				return err
+			}
 			contents.Memories++
 		}
-		return w.err
+		return nil
 	})
 }
 
