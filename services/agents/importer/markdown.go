@@ -54,7 +54,7 @@ type Markdown struct {
 	close     func() error
 	notes     []string // paths
 	index     noteIndex
-	imported  map[string]*storedNote // what earlier imports have stored, by thread
+	imported  map[string]storedNote // what earlier imports have stored, by thread
 	sensitive map[[sha256.Size]byte]bool
 }
 
@@ -130,15 +130,14 @@ func (s *Markdown) Imported() (namespace string, filter *triskelev1.Filter) {
 
 // Begin implements Mirror.
 func (s *Markdown) Begin(stored iter.Seq2[*triskelev1.Memory, error]) error {
-	s.imported, s.sensitive = map[string]*storedNote{}, map[[sha256.Size]byte]bool{}
+	s.imported, s.sensitive = map[string]storedNote{}, map[[sha256.Size]byte]bool{}
 	for m, err := range stored {
 		if err != nil {
 			return err
 		}
-		note := s.imported[m.GetThread()]
-		if note == nil {
-			note = &storedNote{passages: map[string]storedPassage{}}
-			s.imported[m.GetThread()] = note
+		note, known := s.imported[m.GetThread()]
+		if !known {
+			note.passages = map[string]storedPassage{}
 		}
 		contents, err := hashOf(m)
 		if err != nil {
@@ -149,6 +148,7 @@ func (s *Markdown) Begin(stored iter.Seq2[*triskelev1.Memory, error]) error {
 			sum := sha256.Sum256([]byte(m.GetContent()))
 			note.sensitive, s.sensitive[sum] = append(note.sensitive, sum), true
 		}
+		s.imported[m.GetThread()] = note
 	}
 	return nil
 }
@@ -287,7 +287,7 @@ func (s *Markdown) items(name string) ([]Item, error) {
 		if err != nil {
 			return nil, err
 		}
-		if note := s.imported[threadOf(name)]; note != nil && note.passages[items[i].Memory.GetId()].contents == contents {
+		if s.imported[threadOf(name)].passages[items[i].Memory.GetId()].contents == contents {
 			items[i].Unchanged = true
 			continue
 		}
@@ -333,11 +333,7 @@ const step = 1 << 10
 
 // place sets the positions of a note's passages. Those that are stored keep theirs, as long as they are in order.
 func (s *Markdown) place(items []Item, thread string) {
-	stored := map[string]storedPassage{}
-	if note := s.imported[thread]; note != nil {
-		stored = note.passages
-	}
-	last := int64(0)
+	stored, last := s.imported[thread].passages, int64(0)
 	for i := 0; i < len(items); {
 		end := i // of those that need a place
 		for end < len(items) && stored[items[end].Memory.GetId()].position <= last {
@@ -368,9 +364,6 @@ func (s *Markdown) place(items []Item, thread string) {
 // such a text of the note has changed. A text cannot be taken back from a model that has read it.
 func (s *Markdown) keepSensitive(items []Item, thread string) {
 	note := s.imported[thread]
-	if note == nil {
-		note = &storedNote{}
-	}
 	texts := map[[sha256.Size]byte]bool{}
 	for _, item := range items {
 		texts[sha256.Sum256([]byte(item.Memory.GetContent()))] = true
