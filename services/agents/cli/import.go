@@ -120,7 +120,7 @@ type openSource interface {
 	io.Closer
 }
 
-// unclosed is a source with nothing to close, which is no importer.Mirror.
+// unclosed is a source with nothing to close.
 type unclosed struct{ importer.Source }
 
 // Close implements io.Closer.

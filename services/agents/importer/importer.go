@@ -12,7 +12,6 @@ package importer
 
 import (
 	"context"
-	"iter"
 	"strings"
 
 	"buf.build/go/protovalidate"
@@ -54,15 +53,6 @@ type Source interface {
 	Read(ctx context.Context, take func(Item) error) error
 	// Total is the largest Item.Done, or -1 if it is unknown.
 	Total() int64
-}
-
-// Mirror is a source whose import forgets what the source no longer has.
-type Mirror interface {
-	Source
-	// Imported returns the namespace and the filter that select the memories of earlier imports.
-	Imported() (namespace string, filter *triskelev1.Filter)
-	// Begin tells the source of these memories, before Read is called.
-	Begin(iter.Seq2[*triskelev1.Memory, error]) error
 }
 
 // skip returns an item for a position that cannot be imported.

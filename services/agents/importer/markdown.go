@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"path"
@@ -24,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/clip"
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
 )
@@ -70,7 +70,7 @@ type storedPassage struct {
 	contents [sha256.Size]byte // as hashOf has them
 }
 
-var _ Mirror = (*Markdown)(nil)
+var _ Source = (*Markdown)(nil)
 
 // OpenFolder opens a folder of notes. Links that lead out of it are not followed. Close it when done.
 func OpenFolder(folder, namespace string) (*Markdown, error) {
@@ -123,15 +123,14 @@ func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
 // Close closes the folder.
 func (s *Markdown) Close() error { return s.close() }
 
-// Imported implements Mirror.
-func (s *Markdown) Imported() (namespace string, filter *triskelev1.Filter) {
-	return s.namespace, &triskelev1.Filter{Metadata: map[string]*structpb.Value{NoteFolder: structpb.NewStringValue(s.name)}, IncludeSuperseded: true}
-}
-
-// Begin implements Mirror.
-func (s *Markdown) Begin(stored iter.Seq2[*triskelev1.Memory, error]) error {
+// compare reads what earlier imports have stored. Read forgets the part of it that the folder no longer has.
+func (s *Markdown) compare(ctx context.Context, memories triskelev1.MemoryServiceClient) error {
 	s.imported, s.sensitive = map[string]storedNote{}, map[[sha256.Size]byte]bool{}
-	for m, err := range stored {
+	gateway := client.Client{Memories: memories}
+	for m, err := range gateway.List(ctx, &triskelev1.ListRequest{
+		Namespace: s.namespace, PageSize: new(int32(pageSize)),
+		Filter: &triskelev1.Filter{Metadata: map[string]*structpb.Value{NoteFolder: structpb.NewStringValue(s.name)}, IncludeSuperseded: true},
+	}) {
 		if err != nil {
 			return err
 		}

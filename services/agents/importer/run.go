@@ -112,9 +112,8 @@ func (r *run) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if mirror, ok := r.source.(Mirror); ok {
-		namespace, filter := mirror.Imported()
-		if err := mirror.Begin(r.list(ctx, namespace, filter)); err != nil {
+	if notes, ok := r.source.(*Markdown); ok {
+		if err := notes.compare(ctx, r.memories); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
 )
@@ -173,12 +171,6 @@ func (r *run) forget(ctx context.Context, b *batch) error {
 		b.Forgotten += resp.GetForgotten()
 	}
 	return nil
-}
-
-// list returns the memories that a filter selects, page by page.
-func (r *run) list(ctx context.Context, namespace string, filter *triskelev1.Filter) iter.Seq2[*triskelev1.Memory, error] {
-	c := client.Client{Memories: r.memories}
-	return c.List(ctx, &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: new(int32(pageSize))})
 }
 
 func sameContents(a, b *triskelev1.Memory) (bool, error) {
