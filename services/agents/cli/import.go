@@ -78,7 +78,9 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 	if err != nil {
 		return err
 	}
-	defer func() { _ = source.Close() }()
+	if open, ok := source.(io.Closer); ok {
+		defer func() { _ = open.Close() }()
+	}
 	options := importer.Options{DryRun: c.DryRun, Strict: c.Strict, Timeout: c.Timeout, Tell: func(what string) { _, _ = fmt.Fprintln(env.Err, what) }}
 	if path := c.journal(env); path != "" {
 		if options.Journal, err = importer.OpenJournal(path); err != nil {
@@ -114,27 +116,14 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 	})
 }
 
-// openSource is a source that reads its files until it is closed.
-type openSource interface {
-	importer.Source
-	io.Closer
-}
-
-// unclosed is a source with nothing to close.
-type unclosed struct{ importer.Source }
-
-// Close implements io.Closer.
-func (unclosed) Close() error { return nil }
-
-// source opens the import's source.
-func (c *importCmd) source(ctx context.Context, env *Env) (openSource, error) {
+// source opens the import's source. Some are to be closed.
+func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, error) {
 	namespace := cmp.Or(c.Namespace, c.DefaultNamespace)
 	switch c.From {
 	case "claude-code", "codex", "gemini", "chatgpt", "claude":
 		return importer.OpenConversations(transcript.Format(c.From), c.File, namespace)
 	case "mem0":
-		source, err := importer.OpenMem0(ctx, c.File, namespace)
-		return unclosed{source}, err
+		return importer.OpenMem0(ctx, c.File, namespace)
 	case "markdown", "basic-memory":
 		return importer.OpenFolder(c.File, namespace)
 	case "claude-memory-mcp":
@@ -152,7 +141,7 @@ func (c *importCmd) source(ctx context.Context, env *Env) (openSource, error) {
 	}}
 	if c.File == "-" {
 		source.Name = "standard input"
-		return unclosed{source}, nil
+		return source, nil
 	}
 	info, err := os.Stat(c.File)
 	switch {
@@ -163,7 +152,7 @@ func (c *importCmd) source(ctx context.Context, env *Env) (openSource, error) {
 	case info.Mode().IsRegular():
 		source.Size = info.Size()
 	}
-	return unclosed{source}, nil
+	return source, nil
 }
 
 // journal returns the file for this import's position, or "".
