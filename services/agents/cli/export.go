@@ -61,20 +61,16 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) e
 
 // openForWriting opens what is there. A pipe waits for a reader, until ctx ends.
 func openForWriting(ctx context.Context, path string) (*os.File, error) {
-	opened, failed := make(chan *os.File, 1), make(chan error, 1)
+	var out *os.File
+	opened := make(chan error, 1)
 	go func() {
-		out, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			failed <- err
-			return
-		}
-		opened <- out
+		var err error
+		out, err = os.OpenFile(path, os.O_WRONLY, 0)
+		opened <- err
 	}()
 	select {
-	case out := <-opened:
-		return out, nil
-	case err := <-failed:
-		return nil, err
+	case err := <-opened:
+		return out, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
