@@ -221,13 +221,13 @@ type graphExportCmd struct {
 
 // triple is a line of a file of triples.
 type triple struct {
-	Memory    uuid.UUID  `json:"memory"`
-	Subject   string     `json:"subject"`
-	Relation  string     `json:"relation"`
-	Object    string     `json:"object"`
-	Single    bool       `json:"single,omitempty"`
-	ValidFrom *time.Time `json:"valid_from,omitempty"`
-	ValidTo   *time.Time `json:"valid_to,omitempty"`
+	Memory    uuid.UUID `json:"memory"`
+	Subject   string    `json:"subject"`
+	Relation  string    `json:"relation"`
+	Object    string    `json:"object"`
+	Single    bool      `json:"single,omitempty"`
+	ValidFrom time.Time `json:"valid_from"`
+	ValidTo   time.Time `json:"valid_to,omitzero"`
 }
 
 // Run writes the graph.
@@ -241,10 +241,7 @@ func (c *graphExportCmd) Run(ctx context.Context, env *Env) error {
 		}
 		encoder := json.NewEncoder(env.Out)
 		for _, s := range v.Triples() {
-			t := triple{Memory: s.Memory, Subject: s.Subject, Relation: s.Relation, Object: s.Object, Single: s.Single, ValidFrom: &s.From}
-			if !s.StatedTo.IsZero() {
-				t.ValidTo = &s.StatedTo
-			}
+			t := triple{s.Memory, s.Subject, s.Relation, s.Object, s.Single, s.From, s.StatedTo}
 			if err := encoder.Encode(t); err != nil {
 				return err
 			}
@@ -313,12 +310,8 @@ func (c *graphImportCmd) fact(line lines.Line) (graph.Fact, error) {
 	case json.Unmarshal(line.Text, &t) != nil:
 		return graph.Fact{}, fmt.Errorf("line %d is not a triple", line.Number)
 	}
-	fact := graph.Fact{Memory: t.Memory, Subject: t.Subject, Relation: t.Relation, Object: t.Object, Single: t.Single || c.Single}
-	if t.ValidFrom != nil {
-		fact.From = t.ValidFrom.UTC()
-	}
-	if t.ValidTo != nil {
-		fact.To = t.ValidTo.UTC()
+	fact := graph.Fact{
+		Memory: t.Memory, Subject: t.Subject, Relation: t.Relation, Object: t.Object, Single: t.Single || c.Single, From: t.ValidFrom.UTC(), To: t.ValidTo.UTC(),
 	}
 	if err := fact.Check(); err != nil {
 		return fact, fmt.Errorf("line %d: %w", line.Number, err)
