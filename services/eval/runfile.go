@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/triskele/triskele/fuser/platform/replace"
 )
 
 // WriteRun writes the rankings of queries in the format of trec_eval: "query Q0 document rank score tag". trec_eval sorts by
@@ -45,20 +47,15 @@ func WriteJudgments(name string, queries []Query) error {
 }
 
 // writeFile creates a file with the output of write. The file gets its name only when it is complete.
-func writeFile(name string, write func(io.Writer)) (err error) {
+func writeFile(name string, write func(io.Writer)) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	file, err := os.Create(name + ".part")
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriter(file)
-	write(out) // Flush returns the error of a failed write
-	if err := errors.Join(out.Flush(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(name+".part", name)
+	return replace.File(name, func(part *os.File) error {
+		out := bufio.NewWriter(part)
+		write(out) // Flush returns the error of a failed write
+		return errors.Join(out.Flush(), part.Chmod(0o644))
+	})
 }
 
 // Ranking is one query's part of a run file, best first.
