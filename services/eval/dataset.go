@@ -204,10 +204,7 @@ func (s *Set) link() {
 	}
 }
 
-var (
-	namespacePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
-	notInNamespace   = regexp.MustCompile(`[^a-z0-9._-]+`)
-)
+var notInNamespace = regexp.MustCompile(`[^a-z0-9._-]+`)
 
 // Namespace returns the namespace for the documents of a scope: "set/scope" in lower case. It replaces characters that a
 // namespace cannot have by "-".
@@ -219,7 +216,7 @@ func Namespace(set, scope string) (string, error) {
 	}
 	for _, part := range parts {
 		clean := strings.TrimLeft(notInNamespace.ReplaceAllString(strings.ToLower(part), "-"), "._-")
-		if !namespacePattern.MatchString(clean) {
+		if clean == "" {
 			return "", fmt.Errorf("%q cannot be made a namespace: a letter or digit is needed", part)
 		}
 		namespace += "/" + clean

@@ -3,6 +3,7 @@ package eval
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -123,11 +124,7 @@ func ReciprocalRank(ranking []string, grades map[string]int, k int) float64 {
 // NDCG returns the normalised discounted cumulative gain of the first k documents. Gains are linear, grade / log2(rank + 1), as
 // in trec_eval's ndcg_cut.
 func NDCG(ranking []string, grades map[string]int, k int) float64 {
-	ideal := make([]int, 0, len(grades))
-	for _, grade := range grades {
-		ideal = append(ideal, grade)
-	}
-	slices.SortFunc(ideal, func(a, b int) int { return cmp.Compare(b, a) })
+	ideal := slices.SortedFunc(maps.Values(grades), func(a, b int) int { return cmp.Compare(b, a) })
 	best := 0.0
 	for i, grade := range ideal[:min(k, len(ideal))] {
 		best += gain(grade, i)

@@ -2,10 +2,10 @@ package eval
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed" // the template is part of the program
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,13 +105,14 @@ func (r *runner) newReport() *Report {
 }
 
 func summarize(c config, queries []Query, answers []answer) ConfigReport {
+	var measured []Metrics
 	byStratum := map[string][]Metrics{}
 	var spent []time.Duration
 	legSpent := map[string][]time.Duration{}
 	legStates := map[string]map[string]int{}
 	for i, query := range queries {
 		m := Measure(answers[i].IDs, query.Grades)
-		byStratum[all] = append(byStratum[all], m)
+		measured = append(measured, m)
 		if query.Stratum != "" && query.Stratum != all {
 			byStratum[query.Stratum] = append(byStratum[query.Stratum], m)
 		}
@@ -126,19 +127,10 @@ func summarize(c config, queries []Query, answers []answer) ConfigReport {
 			}
 		}
 	}
-	out := ConfigReport{Name: c.name, Latency: NewPercentiles(spent)}
-	for name, metrics := range byStratum {
-		out.Strata = append(out.Strata, Stratum{Name: name, Queries: len(metrics), Metrics: Mean(metrics)})
+	out := ConfigReport{Name: c.name, Strata: []Stratum{{all, len(measured), Mean(measured)}}, Latency: NewPercentiles(spent)}
+	for _, name := range slices.Sorted(maps.Keys(byStratum)) {
+		out.Strata = append(out.Strata, Stratum{name, len(byStratum[name]), Mean(byStratum[name])})
 	}
-	slices.SortFunc(out.Strata, func(a, b Stratum) int {
-		switch {
-		case a.Name == all:
-			return -1
-		case b.Name == all:
-			return 1
-		}
-		return cmp.Compare(a.Name, b.Name)
-	})
 	for _, leg := range legNames() {
 		out.Legs = append(out.Legs, LegReport{Leg: leg, States: legStates[leg], Latency: NewPercentiles(legSpent[leg])})
 	}
