@@ -48,6 +48,7 @@ type recall struct {
 	legs     map[string]leg
 }
 
+func (r *recall) began() time.Time    { return r.root.GetStart().AsTime() }
 func (r *recall) took() time.Duration { return r.root.GetDuration().AsDuration() }
 
 // recalls returns the recalls in a trace: one for each span of the operation search_memory.

@@ -94,19 +94,13 @@ func Analyse(traces []otlp.Trace, rule Rule, budgets []time.Duration, quality *Q
 	if len(all) == 0 {
 		return nil, ErrNothing
 	}
-	report := &Report{Recalls: len(all)}
+	slices.SortFunc(all, func(a, b *recall) int { return a.began().Compare(b.began()) })
+	report := &Report{Recalls: len(all), From: all[0].began(), To: all[len(all)-1].began()}
 	var times, given []time.Duration
 	for _, r := range all {
 		times = append(times, r.took())
 		if r.budget > 0 {
 			given = append(given, r.budget)
-		}
-		begin := r.root.GetStart().AsTime()
-		if report.From.IsZero() || begin.Before(report.From) {
-			report.From = begin
-		}
-		if begin.After(report.To) {
-			report.To = begin
 		}
 		switch {
 		case r.search.GetFailed():
@@ -137,11 +131,8 @@ type hop struct {
 
 func (h *hop) child(span *triskelev1.Span) *hop {
 	id := [2]string{span.GetService(), short(span.GetName())}
-	if h.children == nil {
-		h.children = map[[2]string]*hop{}
-	}
 	if h.children[id] == nil {
-		h.children[id] = &hop{Hop: Hop{Service: id[0], Name: id[1], Depth: h.Depth + 1}}
+		h.children[id] = &hop{Hop: Hop{Service: id[0], Name: id[1], Depth: h.Depth + 1}, children: map[[2]string]*hop{}}
 	}
 	return h.children[id]
 }
@@ -149,8 +140,8 @@ func (h *hop) child(span *triskelev1.Span) *hop {
 // spend fills Parts and Hops.
 func (report *Report) spend(all []*recall) {
 	var total, tailTotal time.Duration
-	top := &hop{Hop: Hop{Depth: -1}}
-	parts := map[string]*[2]time.Duration{}
+	top := &hop{Hop: Hop{Depth: -1}, children: map[[2]string]*hop{}}
+	parts := map[string][2]time.Duration{}
 	for _, r := range all {
 		slow := milliseconds(r.took()) >= report.Took.P95
 		total += r.took()
@@ -173,16 +164,13 @@ func (report *Report) spend(all []*recall) {
 		place(r.root, top)
 		for _, s := range r.path {
 			h, part := hops[s.Span], parts[of[s.Span]]
-			if part == nil {
-				part = &[2]time.Duration{}
-				parts[of[s.Span]] = part
-			}
 			h.self += s.Took
 			part[0] += s.Took
 			if slow {
 				h.tail += s.Took
 				part[1] += s.Took
 			}
+			parts[of[s.Span]] = part
 		}
 	}
 	share := func(d, of time.Duration) float64 { return float64(d) / float64(max(of, 1)) }

@@ -47,9 +47,6 @@ func (c *collection) add(id string, span *triskelev1.Span) error {
 	}
 	i, known := c.at[id]
 	if !known {
-		if c.at == nil {
-			c.at = map[string]int{}
-		}
 		i = len(c.traces)
 		c.at[id] = i
 		c.traces = append(c.traces, otlp.Trace{ID: id})
@@ -60,7 +57,7 @@ func (c *collection) add(id string, span *triskelev1.Span) error {
 
 // Read reads OTLP JSON, such as the lines of a collector's file exporter. The spans of a trace may be in any order.
 func Read(r io.Reader) ([]otlp.Trace, error) {
-	var c collection
+	c := collection{at: map[string]int{}}
 	err := otlp.Decode(r, c.add)
 	return c.traces, err
 }
