@@ -31,11 +31,6 @@ const (
 	halfQuery = 1000
 )
 
-var (
-	errPrompt  = errors.New("the event has no prompt")
-	errCommand = errors.New("the prompt is a command to the agent")
-)
-
 // read reads one event and does not wait for the end of input: agents may leave the pipe open.
 func read(in io.Reader) (event, error) {
 	var e event
@@ -51,9 +46,9 @@ func (e event) query() (string, error) {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, " "), "\x00", " ")
 	switch {
 	case text == "":
-		return "", errPrompt
+		return "", errors.New("the event has no prompt")
 	case strings.HasPrefix(text, "/") && !strings.Contains(strings.Fields(text)[0][1:], "/"): // not a path
-		return "", errCommand
+		return "", errors.New("the prompt is a command to the agent")
 	case len(text) > 2*halfQuery:
 		text = strings.ToValidUTF8(text[:halfQuery]+" "+text[len(text)-halfQuery:], "")
 	}

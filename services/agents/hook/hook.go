@@ -53,13 +53,11 @@ type Recaller interface {
 	Recall(ctx context.Context, req *triskelev1.RecallRequest, options ...grpc.CallOption) (*triskelev1.RecallResponse, error)
 }
 
-// Reasons to print nothing, beside those of event.go.
+// Reasons to print nothing that Outcome names.
 var (
 	errLate       = fmt.Errorf("%w does not answer in time", ErrService)
 	errNothing    = errors.New("nothing was found")
 	errIrrelevant = errors.New("no memory found is relevant to the prompt")
-	errNoRoom     = errors.New("no memory fits into --max-tokens")
-	errScale      = errors.New("the gateway's fusion gives no probabilities, which the hook needs")
 )
 
 // Answer reads an event and returns the bytes to print. ctx must have a deadline, and Answer returns at the deadline at the
@@ -126,7 +124,7 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 	}
 	switch {
 	case resp.GetMinScoreIgnored() != "":
-		return nil, errScale
+		return nil, errors.New("the gateway's fusion gives no probabilities, which the hook needs")
 	case resp.GetNothingRelevant():
 		return nil, errIrrelevant
 	case len(resp.GetHits()) == 0:

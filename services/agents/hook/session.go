@@ -61,10 +61,7 @@ func Outcome(err error) string {
 	return "failed"
 }
 
-var (
-	errTranscript = errors.New("the event has no transcript")
-	errIgnored    = errors.New("there is nothing to do for this event")
-)
+var errIgnored = errors.New("there is nothing to do for this event")
 
 // failure names the reason of a failed call.
 func failure(err error) error {
@@ -97,7 +94,7 @@ func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, 
 			return nil, errIgnored
 		}
 		if e.Transcript == "" {
-			return nil, errTranscript
+			return nil, errors.New("the event has no transcript")
 		}
 		if err := config.Said(e.Session); err != nil {
 			return nil, failure(err)
@@ -112,7 +109,7 @@ func (e event) brief(resp *triskelev1.RecallResponse, config Config, none error)
 	brief := briefing.New(resp, briefing.Options{MaxTokens: config.MaxTokens})
 	switch {
 	case brief.Omitted > 0 && brief.Text == "":
-		return nil, errNoRoom
+		return nil, errors.New("no memory fits into --max-tokens")
 	case brief.Text == "":
 		return nil, none
 	case config.Text:

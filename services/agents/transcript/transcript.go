@@ -62,8 +62,6 @@ const (
 	mostDelta = 16 << 20
 )
 
-var errFormat = errors.New("this is no transcript of Claude Code, Codex or Gemini CLI")
-
 // Damage says that a part of a file cannot be read. It is no error of the parts behind it.
 type Damage struct {
 	Place  string // a line or a conversation
@@ -102,7 +100,7 @@ func Detect(file io.Reader) (Format, error) {
 			break
 		}
 	}
-	return "", errFormat
+	return "", errors.New("this is no transcript of Claude Code, Codex or Gemini CLI")
 }
 
 // Delta reads an agent's transcript from a position on. It returns the position to go on from: the end of the last complete record.
@@ -226,16 +224,15 @@ func (r *reader) lines(in io.Reader, at int64) iter.Seq2[Turn, error] {
 		seen, last := map[string]bool{}, ""
 		for n := 1; ; n++ {
 			line, length, err := record(buffered)
-			place := fmt.Sprint("line ", n)
+			damage := ""
 			switch {
 			case length > mostRecord:
-				if !yield(Turn{}, &Damage{place, fmt.Sprintf("it has more than %d bytes", mostRecord)}) {
-					return
-				}
+				damage = fmt.Sprintf("it has more than %d bytes", mostRecord)
 			case err == nil && len(bytes.TrimSpace(line)) > 0 && !json.Valid(line):
-				if !yield(Turn{}, &Damage{place, "it is not JSON"}) {
-					return
-				}
+				damage = "it is not JSON"
+			}
+			if damage != "" && !yield(Turn{}, &Damage{fmt.Sprint("line ", n), damage}) {
+				return
 			}
 			turn, ok := r.message(line, at)
 			again := seen[turn.ID] && (turn.ID != last || turn.Role != Agent) // an answer is written as it grows

@@ -17,8 +17,6 @@ type Moment struct {
 	set      bool
 }
 
-var errMoment = errors.New("must be a date such as 2026-03-01, a time such as 2026-03-01T08:30:00Z, or a span such as 36h, 7d or 2w")
-
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (m *Moment) UnmarshalText(text []byte) error {
 	s := string(text)
@@ -37,7 +35,7 @@ func (m *Moment) UnmarshalText(text []byte) error {
 	}
 	distance, err := time.ParseDuration(s)
 	if err != nil || distance < 0 {
-		return errMoment
+		return errors.New("must be a date such as 2026-03-01, a time such as 2026-03-01T08:30:00Z, or a span such as 36h, 7d or 2w")
 	}
 	*m = Moment{distance: distance, set: true}
 	return nil
