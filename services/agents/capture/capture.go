@@ -14,9 +14,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -293,9 +291,4 @@ func (s Session) keep(next int64) error {
 // file is the file of the transcript's position. Its name does not tell the session's.
 func (s Session) file() string {
 	return filepath.Join(s.State, fmt.Sprintf("%x.json", sha256.Sum256([]byte(s.Namespace+"\x00"+s.Path))))
-}
-
-// absent reports whether a file is not there for this user.
-func absent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }

@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -38,7 +40,7 @@ func ReadIgnore(folder string) (*Ignore, error) {
 			return i, err
 		case exists(file): // what it lists is unknown
 			return &Ignore{everything: true}, nil
-		case !absent(err):
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
 			return nil, err
 		case at == filepath.Dir(at):
 			return &Ignore{}, nil

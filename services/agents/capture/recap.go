@@ -48,12 +48,8 @@ func Recap(ctx context.Context, lister Lister, namespaces []string, folder strin
 			if m.GetOccurredAt() != nil {
 				at = m.GetOccurredAt().AsTime()
 			}
-			importance := 0.5
-			if m.Importance != nil {
-				importance = m.GetImportance()
-			}
 			age := max(0, now.Sub(at))
-			weight := (0.1 + importance) * math.Exp2(-float64(age)/float64(halfLife))
+			weight := (0.1 + m.GetImportance()) * math.Exp2(-float64(age)/float64(halfLife))
 			if of == project && of != "" {
 				weight *= 2
 			}
