@@ -147,12 +147,11 @@ func message(ctx context.Context, err error) string {
 	var b strings.Builder
 	b.WriteString(render.Plain(text))
 	for _, detail := range st.Details() {
-		bad, ok := detail.(*errdetails.BadRequest)
-		if !ok || len(bad.GetFieldViolations()) == 0 {
-			continue
-		}
-		for _, violation := range bad.GetFieldViolations()[1:] {
-			b.WriteString("\n  " + render.Plain(violation.GetField()+": "+violation.GetDescription()))
+		bad, _ := detail.(*errdetails.BadRequest)
+		for i, violation := range bad.GetFieldViolations() {
+			if i > 0 {
+				b.WriteString("\n  " + render.Plain(violation.GetField()+": "+violation.GetDescription()))
+			}
 		}
 	}
 	return b.String()

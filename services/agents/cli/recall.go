@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -148,10 +149,7 @@ func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 			if !c.JSON {
 				return env.print(brief.Text)
 			}
-			resp.Hits = nil
-			for _, entry := range brief.Entries {
-				resp.Hits = append(resp.Hits, entry.Hit)
-			}
+			resp.Hits = slice.Map(brief.Entries, func(entry briefing.Entry) *triskelev1.Hit { return entry.Hit })
 		}
 		if c.JSON {
 			return env.show(true, resp, "")

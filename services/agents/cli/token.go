@@ -25,23 +25,20 @@ type tokensFlag struct {
 }
 
 type tokenCreateCmd struct {
-	Name      string      `arg:"" help:"Name of the person or program that uses it."`
-	Namespace []string    `short:"n" help:"Namespace that it may access; NAME/* is all below NAME, and * is all." required:"" placeholder:"NAME"`
-	Scope     []string    `help:"Scopes that it has: ${enum}." enum:"recall,read,write,admin" default:"recall,read,write" placeholder:"SCOPE"`
-	Expires   when.Moment `help:"When it expires: a date, a time, or a span from now such as 90d; never if not given." placeholder:"WHEN"`
-	Rate      float64     `help:"Calls per second that it may make in one namespace, instead of the gateway's --rate-limit." placeholder:"N"`
-	Quota     float64     `help:"Memories per day that it may store in one namespace, instead of the gateway's --write-quota." placeholder:"N"`
-	File      tokensFlag  `embed:""`
-	JSON      bool        `help:"Print the token and its stored entry as JSON."`
+	Name      string       `arg:"" help:"Name of the person or program that uses it."`
+	Namespace []string     `short:"n" help:"Namespace that it may access; NAME/* is all below NAME, and * is all." required:"" placeholder:"NAME"`
+	Scope     []auth.Scope `help:"Scopes that it has: ${enum}." enum:"recall,read,write,admin" default:"recall,read,write" placeholder:"SCOPE"`
+	Expires   when.Moment  `help:"When it expires: a date, a time, or a span from now such as 90d; never if not given." placeholder:"WHEN"`
+	Rate      float64      `help:"Calls per second that it may make in one namespace, instead of the gateway's --rate-limit." placeholder:"N"`
+	Quota     float64      `help:"Memories per day that it may store in one namespace, instead of the gateway's --write-quota." placeholder:"N"`
+	File      tokensFlag   `embed:""`
+	JSON      bool         `help:"Print the token and its stored entry as JSON."`
 }
 
 // Run stores the token before it prints it, so that a printed token always works.
 func (c *tokenCreateCmd) Run(env *Env) error {
 	now := env.Now()
-	grant := auth.Token{Name: c.Name, Namespaces: c.Namespace, Rate: c.Rate, Quota: c.Quota}
-	for _, scope := range c.Scope {
-		grant.Scopes = append(grant.Scopes, auth.Scope(scope))
-	}
+	grant := auth.Token{Name: c.Name, Namespaces: c.Namespace, Scopes: c.Scope, Rate: c.Rate, Quota: c.Quota}
 	if c.Expires.Set() {
 		if grant.Expires = c.Expires.Ahead(now).AsTime().Truncate(time.Second); !grant.Expires.After(now) {
 			return fmt.Errorf("--expires: %s is in the past", grant.Expires.Format(time.RFC3339))
