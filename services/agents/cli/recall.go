@@ -88,6 +88,7 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		OnError: missPolicy(c.OnError), OnTimeout: missPolicy(c.OnTimeout),
 		AtLeast: c.AtLeast, RequiredLegs: c.Require, Surroundings: c.Surroundings, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
+		Legs:    map[string]*triskelev1.LegOptions{},
 	}
 	if !c.All && c.Sort != "recency" {
 		req.MinScore, req.ReturnLeftOut = client.Relevant(), leftOut
@@ -99,9 +100,6 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		req.Diversity = &triskelev1.Diversity{Resemblance: c.Diversity}
 	}
 	options := func(leg string) *triskelev1.LegOptions {
-		if req.Legs == nil {
-			req.Legs = map[string]*triskelev1.LegOptions{}
-		}
 		if req.Legs[leg] == nil {
 			req.Legs[leg] = &triskelev1.LegOptions{}
 		}

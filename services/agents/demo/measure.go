@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/eval"
 )
@@ -31,15 +32,11 @@ func (d *demo) measure(ctx context.Context) {
 			if resp.GetDegraded() {
 				incomplete++
 			}
-			var ranking []string
-			for _, hit := range resp.GetHits() {
-				ranking = append(ranking, hit.GetId())
-			}
 			grades := map[string]int{}
 			for _, key := range q.Relevant {
 				grades[ID(key)] = 1
 			}
-			m := eval.Measure(ranking, grades)
+			m := eval.Measure(slice.Map(resp.GetHits(), (*triskelev1.Hit).GetId), grades)
 			for _, name := range []string{q.Stratum, all} {
 				d.scores[i][name] = append(d.scores[i][name], m)
 			}

@@ -80,9 +80,6 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 		if err != nil {
 			return nil, errors.New("the PostgreSQL URL is not valid") // the cause would show the password
 		}
-		if config.RuntimeParams == nil {
-			config.RuntimeParams = map[string]string{}
-		}
 		maps.Copy(config.RuntimeParams, map[string]string{"default_transaction_read_only": "on", "timezone": "UTC", "datestyle": "ISO"})
 		s.find, s.list, s.text, s.db = findPostgres, listPostgres, "to_json(%s) #>> '{}'", stdlib.OpenDB(*config) // arrays as JSON, and times by RFC 3339
 	} else if s.db, err = openSQLite(location); err != nil {

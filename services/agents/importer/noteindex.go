@@ -78,9 +78,7 @@ func (x noteIndex) resolve(from string, l noteLink) (note string, found bool) {
 			best = note
 		}
 	}
-	if best == "" {
-		best = x.byAlias[lower]
-	}
+	best = cmp.Or(best, x.byAlias[lower])
 	return best, best != ""
 }
 

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -216,10 +217,7 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 func route(path []*triskelev1.PathStep) string {
 	var stops []string
 	for _, step := range path[:len(path)-1] { // the last is the memory itself
-		stop := Plain(step.GetConcept())
-		if stop == "" {
-			stop = step.GetMemory()
-		}
+		stop := cmp.Or(Plain(step.GetConcept()), step.GetMemory())
 		if relation := Plain(step.GetRelation()); relation != "" {
 			stop = "(" + relation + ") " + stop
 		}
