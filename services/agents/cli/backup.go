@@ -22,13 +22,11 @@ type backupCmd struct {
 func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 	return c.migrated(ctx, env, func(b *backend.Backend) error {
 		var contents backup.Contents
-		if err := writeWhole(ctx, c.File, func(out io.Writer) (err error) {
+		err := writeWhole(ctx, c.File, func(out io.Writer) (err error) {
 			contents, err = backup.Write(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), out)
 			return err
-		}); err != nil {
-			return err
-		}
-		return env.show(c.JSON, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
+		})
+		return env.answer(err, c.JSON, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
 	})
 }
 
@@ -48,17 +46,11 @@ func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 	defer func() { _ = file.Close() }()
 	if c.Verify {
 		contents, err := backup.Verify(file)
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, contents, c.File+" is complete: "+holding(contents)+"\n")
+		return env.answer(err, c.JSON, contents, c.File+" is complete: "+holding(contents)+"\n")
 	}
 	return c.migrated(ctx, env, func(b *backend.Backend) error {
 		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), file)
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, contents, "restored "+holding(contents)+"\n")
+		return env.answer(err, c.JSON, contents, "restored "+holding(contents)+"\n")
 	})
 }
 

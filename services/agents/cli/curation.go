@@ -87,10 +87,7 @@ type curationRevertCmd struct {
 func (c *curationRevertCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.RevertDecision(ctx, &triskelev1.RevertDecisionRequest{Namespace: c.Namespace, Id: c.ID})
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, resp, fmt.Sprintf("reverted: %s is as it was before the %s\n", resp.GetDecision().GetMemoryId(), render.Action(resp.GetDecision().GetAction())))
+		return env.answer(err, c.JSON, resp, fmt.Sprintf("reverted: %s is as it was before the %s\n", resp.GetDecision().GetMemoryId(), render.Action(resp.GetDecision().GetAction())))
 	})
 }
 
@@ -102,9 +99,7 @@ type curationOffCmd struct {
 // Run switches curation off. A process started with a model switches it on again.
 func (c *curationOffCmd) Run(ctx context.Context, env *Env) error {
 	return c.existing(ctx, env, func(b *backend.Backend) error {
-		if err := b.Memory().SetCuration(ctx, false); err != nil {
-			return err
-		}
-		return env.show(c.JSON, map[string]bool{"on": false}, "curation is off\n")
+		err := b.Memory().SetCuration(ctx, false)
+		return env.answer(err, c.JSON, map[string]bool{"on": false}, "curation is off\n")
 	})
 }

@@ -172,10 +172,7 @@ func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
 		s := v.Stats()
 		v.Close()
 		read, err := index.Extracted(ctx, c.Namespace)
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, struct {
+		return env.answer(err, c.JSON, struct {
 			graph.Stats
 			Read   int64 `json:"read"` // memories read by a model
 			Tokens int64 `json:"tokens"`
@@ -194,10 +191,8 @@ type graphExtractCmd struct {
 func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, env, func(index *graph.Leg) error {
 		if c.Off {
-			if err := index.SetExtraction(ctx, false); err != nil {
-				return err
-			}
-			return env.show(c.JSON, map[string]bool{"on": false}, "extraction is off\n")
+			err := index.SetExtraction(ctx, false)
+			return env.answer(err, c.JSON, map[string]bool{"on": false}, "extraction is off\n")
 		}
 		on, err := index.Extraction(ctx)
 		if err != nil {
@@ -207,10 +202,7 @@ func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
 			return errors.New("extraction is off: start `triskele up` or graphd with --extractor-url")
 		}
 		n, err := index.EnqueueExtraction(ctx, c.Namespace)
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, map[string]any{"on": true, "memories": n}, render.Count(n, "memory", "memories")+" to be read\n")
+		return env.answer(err, c.JSON, map[string]any{"on": true, "memories": n}, render.Count(n, "memory", "memories")+" to be read\n")
 	})
 }
 

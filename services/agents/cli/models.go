@@ -116,16 +116,10 @@ func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
 	return c.models(ctx, env, func(models *dense.Models) error {
 		if c.Switch == "off" {
 			n, err := models.ForbidSensitive(ctx)
-			if err != nil {
-				return err
-			}
-			return env.show(c.JSON, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("no model embeds sensitive memories any more; removed %s\n", render.Count(n, "vector", "vectors")))
+			return env.answer(err, c.JSON, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("no model embeds sensitive memories any more; removed %s\n", render.Count(n, "vector", "vectors")))
 		}
 		n, err := models.AllowSensitive(ctx)
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, map[string]any{"allowed": true, "to_embed": n}, fmt.Sprintf("sensitive memories may be embedded by the local model; %s to be embedded now\n", render.Count(n, "is", "are")))
+		return env.answer(err, c.JSON, map[string]any{"allowed": true, "to_embed": n}, fmt.Sprintf("sensitive memories may be embedded by the local model; %s to be embedded now\n", render.Count(n, "is", "are")))
 	})
 }
 

@@ -51,10 +51,7 @@ type namespaceStatsCmd struct {
 func (c *namespaceStatsCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: c.Name, Statistics: true})
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, resp, env.style().Namespace(resp))
+		return env.answer(err, c.JSON, resp, env.style().Namespace(resp))
 	})
 }
 
@@ -69,10 +66,7 @@ type namespaceRenameCmd struct {
 func (c *namespaceRenameCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.RenameNamespace(ctx, &triskelev1.RenameNamespaceRequest{Namespace: c.Name, NewName: c.NewName})
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, resp, fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
+		return env.answer(err, c.JSON, resp, fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
 	})
 }
 
@@ -95,10 +89,7 @@ func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 			return err // else the right to delete is enough
 		}
 		resp, err := s.Memories.DeleteNamespace(ctx, &triskelev1.DeleteNamespaceRequest{Namespace: c.Name})
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, resp, fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
+		return env.answer(err, c.JSON, resp, fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
 	})
 }
 

@@ -40,6 +40,14 @@ func (e *Env) show(asJSON bool, value any, text string) error {
 	return e.print(text)
 }
 
+// answer is show for a call's answer, which comes with an error instead if the call failed. No field of such an answer is set.
+func (e *Env) answer(err error, asJSON bool, value any, text string) error {
+	if err != nil {
+		return err
+	}
+	return e.show(asJSON, value, text)
+}
+
 // showLine prints a value as a line of JSON if the user asked for that, else as text.
 func (e *Env) showLine(asJSON bool, value any, text string) error {
 	if asJSON {

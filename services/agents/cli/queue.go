@@ -83,9 +83,6 @@ type queueRetryCmd struct {
 func (c *queueRetryCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, env, func(q *queue.Queue) error {
 		n, err := q.Retry(ctx, queue.Selection{Index: c.Index, Namespace: c.Namespace})
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, map[string]int64{"tried_again": n}, render.Count(n, "memory is", "memories are")+" tried again\n")
+		return env.answer(err, c.JSON, map[string]int64{"tried_again": n}, render.Count(n, "memory is", "memories are")+" tried again\n")
 	})
 }

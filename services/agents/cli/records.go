@@ -140,10 +140,7 @@ type forgetCmd struct {
 func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
 	return c.withIDs(ctx, c.IDs, func(s *session, ids []string) error {
 		resp, err := s.Memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: c.Namespace, Ids: ids})
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, resp, "forgot "+render.Count(resp.GetForgotten(), "memory", "memories")+"\n")
+		return env.answer(err, c.JSON, resp, "forgot "+render.Count(resp.GetForgotten(), "memory", "memories")+"\n")
 	})
 }
 
@@ -164,10 +161,7 @@ func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
 		resp, err := s.Memories.Supersede(ctx, &triskelev1.SupersedeRequest{
 			Id: ids[0], Replacement: c.Memory.memory(c.Namespace, text, env.Now()),
 		})
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, resp, fmt.Sprintf("remembered %s, which supersedes %s\n", resp.GetMemory().GetId(), resp.GetSuperseded().GetId()))
+		return env.answer(err, c.JSON, resp, fmt.Sprintf("remembered %s, which supersedes %s\n", resp.GetMemory().GetId(), resp.GetSuperseded().GetId()))
 	})
 }
 
@@ -205,10 +199,7 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 		resp, err := s.Memories.Update(ctx, &triskelev1.UpdateRequest{
 			Namespace: c.Namespace, Id: ids[0], Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: c.Revision,
 		})
-		if err != nil {
-			return err
-		}
-		return env.show(c.JSON, resp, fmt.Sprintf("updated %s, now revision %d\n", resp.GetMemory().GetId(), resp.GetMemory().GetRevision()))
+		return env.answer(err, c.JSON, resp, fmt.Sprintf("updated %s, now revision %d\n", resp.GetMemory().GetId(), resp.GetMemory().GetRevision()))
 	})
 }
 
@@ -312,14 +303,11 @@ func (c *rememberCmd) Run(ctx context.Context, env *Env) error {
 	}
 	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.Remember(ctx, &triskelev1.RememberRequest{Memory: c.Memory.memory(c.Namespace, text, env.Now())})
-		if err != nil {
-			return err
-		}
 		said := "remembered "
 		if !resp.GetStored() {
 			said = "remembered before as "
 		}
-		return env.show(c.JSON, resp, said+resp.GetMemory().GetId()+"\n")
+		return env.answer(err, c.JSON, resp, said+resp.GetMemory().GetId()+"\n")
 	})
 }
 

@@ -61,9 +61,6 @@ func (c *serviceStatusCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	installed, running, err := service.Status(ctx)
-	if err != nil {
-		return err
-	}
 	text := "not installed\n"
 	switch {
 	case running:
@@ -71,7 +68,7 @@ func (c *serviceStatusCmd) Run(ctx context.Context, env *Env) error {
 	case installed:
 		text = "installed, but does not run\n"
 	}
-	return env.show(c.JSON, map[string]bool{"installed": installed, "running": running}, text)
+	return env.answer(err, c.JSON, map[string]bool{"installed": installed, "running": running}, text)
 }
 
 type serviceUninstallCmd struct{}

@@ -113,8 +113,5 @@ func (c *tokenRevokeCmd) Run(env *Env) error {
 		revoked = tokens[i]
 		return tokens, nil
 	})
-	if err != nil {
-		return err
-	}
-	return env.show(c.JSON, revoked, fmt.Sprintf("token %s (%s) is revoked; gateways notice within their --tls-reload, ten seconds by default\n", c.ID, render.Plain(revoked.Name)))
+	return env.answer(err, c.JSON, revoked, fmt.Sprintf("token %s (%s) is revoked; gateways notice within their --tls-reload, ten seconds by default\n", c.ID, render.Plain(revoked.Name)))
 }
