@@ -16,8 +16,6 @@ const before = 16
 // span is a part of a text, in bytes.
 type span struct{ from, to int }
 
-func (s span) has(at int) bool { return s.from <= at && at < s.to }
-
 // snippet draws a memory's title and the part of its text with the most matches, and colours the matches.
 func (s Style) snippet(hit *triskelev1.Hit, width, lines int) []string {
 	m := hit.GetMemory()
@@ -126,26 +124,23 @@ func wordBefore(text string, at int) int {
 
 // highlight wraps text and paints the title and the matches.
 func (s Style) highlight(text string, title span, matches []span, width, lines int) (out []string) {
+	codes := make([]string, len(text)) // of each byte
+	fill := func(of span, code string) {
+		for at := of.from; at < min(of.to, len(text)); at++ {
+			codes[at] = code
+		}
+	}
+	fill(title, "1")
+	for _, m := range matches {
+		fill(m, "1;33")
+	}
 	for _, line := range wrapped(text, width, lines) {
 		var b strings.Builder
-		for at := line.from; at < line.to; {
-			code, end := "", line.to
-			bold := title.has(at)
-			if bold {
-				code, end = "1", min(end, title.to)
+		for at, end := line.from, line.from; at < line.to; at = end {
+			for end < line.to && codes[end] == codes[at] {
+				end++
 			}
-			for _, m := range matches {
-				if m.has(at) {
-					code, end = "1;33", min(end, m.to)
-				} else if m.from > at {
-					end = min(end, m.from)
-				}
-			}
-			if code == "" && title.from > at {
-				end = min(end, title.from)
-			}
-			b.WriteString(s.paint(code, text[at:end]))
-			at = end
+			b.WriteString(s.paint(codes[at], text[at:end]))
 		}
 		if line.more {
 			b.WriteString("…")
