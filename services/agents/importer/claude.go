@@ -207,35 +207,28 @@ func (s *ClaudeMemory) checkUser(ctx context.Context) error {
 }
 
 // where returns the condition that leaves out deleted rows and rows of other users, and its arguments.
-func (s *ClaudeMemory) where() (string, []any) {
-	var conditions []string
-	var args []any
+func (s *ClaudeMemory) where() (condition string, args []any) {
+	condition = " WHERE TRUE"
 	if s.has("deleted_at") {
-		conditions = append(conditions, "m.deleted_at IS NULL")
+		condition += " AND m.deleted_at IS NULL"
 	}
 	if s.user != "" && s.has("user_id") {
-		conditions, args = append(conditions, "m.user_id = $1"), append(args, s.user)
+		condition, args = condition+" AND m.user_id = $1", []any{s.user}
 	}
-	if len(conditions) == 0 {
-		return "", nil
-	}
-	return " WHERE " + strings.Join(conditions, " AND "), args
+	return condition, args
 }
 
 // Findings describe the table: its columns, the defaults for missing columns, and the data that is not imported.
 func (s *ClaudeMemory) Findings() []string {
-	var found, out []string
+	var found, missing []string
 	for _, c := range imported {
 		if s.has(c.column) {
 			found = append(found, c.column)
+		} else {
+			missing = append(missing, "no column "+c.column+": "+c.without)
 		}
 	}
-	out = append(out, "columns found: "+strings.Join(found, ", "))
-	for _, c := range imported {
-		if !s.has(c.column) {
-			out = append(out, "no column "+c.column+": "+c.without)
-		}
-	}
+	out := append([]string{"columns found: " + strings.Join(found, ", ")}, missing...)
 	if s.whole {
 		out = append(out, "importance is from 1 to 10, and is divided by 10")
 	}
