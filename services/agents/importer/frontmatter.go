@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -27,32 +26,28 @@ type frontMatter map[string]any
 // parseFrontMatter separates a note's front matter, between two lines of three dashes, from its text. The error for front matter
 // that cannot be parsed has the note's text.
 func parseFrontMatter(note []byte) (frontMatter, string, error) {
-	note = bytes.TrimPrefix(note, []byte("\ufeff"))
 	if !utf8.Valid(note) {
 		return nil, "", &noteError{reason: "not UTF-8", detail: "the note is not UTF-8"}
 	}
+	head, text, wrong := cutFrontMatter(strings.TrimPrefix(string(note), "\ufeff"))
+	text = strings.TrimRight(strings.TrimLeft(text, "\r\n"), " \t\r\n")
+	if wrong != nil {
+		wrong.text = text
+		return nil, "", wrong
+	}
+	var raw map[string]any
+	if err := yaml.Unmarshal([]byte(head), &raw); err != nil {
+		return nil, "", &noteError{"front matter is not YAML", "the front matter is not a YAML mapping" + yamlLine(err), text}
+	}
 	matter := frontMatter{}
-	trimmed := func(text string) string { return strings.TrimRight(strings.TrimLeft(text, "\r\n"), " \t\r\n") }
-	head, rest, found, err := cutFrontMatter(string(note))
-	if err != nil {
-		err.text = trimmed(string(note))
-		return nil, "", err
-	}
-	if found {
-		var raw map[string]any
-		if err := yaml.Unmarshal([]byte(head), &raw); err != nil {
-			return nil, "", &noteError{"front matter is not YAML", "the front matter is not a YAML mapping" + yamlLine(err), trimmed(rest)}
+	for key, value := range raw {
+		key = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(key))
+		if _, twice := matter[key]; twice {
+			return nil, "", &noteError{"front matter contradicts itself", "two keys differ only in case, spaces or dashes", text}
 		}
-		for key, value := range raw {
-			key = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(key))
-			if _, twice := matter[key]; twice {
-				return nil, "", &noteError{"front matter contradicts itself", "two keys differ only in case, spaces or dashes", trimmed(rest)}
-			}
-			matter[key] = value
-		}
-		note = []byte(rest)
+		matter[key] = value
 	}
-	return matter, trimmed(string(note)), nil
+	return matter, text, nil
 }
 
 var lineOfError = regexp.MustCompile(`line \d+`)
@@ -65,24 +60,25 @@ func yamlLine(err error) string {
 	return ""
 }
 
-func cutFrontMatter(note string) (head, rest string, found bool, err *noteError) {
+// cutFrontMatter separates a note's front matter from the rest, which is all of the note if there is none, or one that has an error.
+func cutFrontMatter(note string) (head, rest string, err *noteError) {
 	first, body, _ := strings.Cut(note, "\n")
 	switch strings.TrimRight(first, " \t\r") {
 	case "---":
 	case "+++":
-		return "", "", false, &noteError{reason: "front matter is not YAML", detail: "the front matter is TOML, as it begins with +++"}
+		return "", note, &noteError{reason: "front matter is not YAML", detail: "the front matter is TOML, as it begins with +++"}
 	default:
-		return "", "", false, nil
+		return "", note, nil
 	}
 	at := 0
 	for line := range strings.Lines(body) {
 		switch strings.TrimRight(line, " \t\r\n") {
 		case "---", "...":
-			return body[:at], body[at+len(line):], true, nil
+			return body[:at], body[at+len(line):], nil
 		}
 		at += len(line)
 	}
-	return "", "", false, &noteError{reason: "front matter has no end", detail: "the note begins with a line of three dashes, but has no second one"}
+	return "", note, &noteError{reason: "front matter has no end", detail: "the note begins with a line of three dashes, but has no second one"}
 }
 
 // text returns, as text, the first of the keys' values that is not a list or a mapping.
@@ -150,13 +146,11 @@ func (f frontMatter) apply(item *Item) []noteLink {
 	}
 	m.Tags = item.list("tags", m.GetTags(), maxTags)
 	m.ExpandedKeywords = item.list("keywords", f.texts(use("aliases", "alias", "keywords", "expanded_keywords")...), maxKeywords)
-	if v, ok := f["sensitive"]; ok {
-		m.Sensitive = item.sensitive(v)
+	for _, key := range use("sensitive", "private") {
+		if v, ok := f[key]; ok {
+			m.Sensitive = m.GetSensitive() || item.sensitive(v)
+		}
 	}
-	if v, ok := f["private"]; ok {
-		m.Sensitive = m.GetSensitive() || item.sensitive(v)
-	}
-	use("sensitive", "private")
 	if v, err := strconv.ParseFloat(f.text("importance"), 64); err == nil && v >= 0 && v <= 1 {
 		use("importance")
 		m.Importance = &v
