@@ -25,7 +25,7 @@ type frontMatter map[string]any
 
 // parseFrontMatter separates a note's front matter, between two lines of three dashes, from its text. The error for front matter
 // that cannot be parsed has the note's text.
-func parseFrontMatter(note []byte) (frontMatter, string, error) {
+func parseFrontMatter(note []byte) (frontMatter, string, *noteError) {
 	if !utf8.Valid(note) {
 		return nil, "", &noteError{reason: "not UTF-8", detail: "the note is not UTF-8"}
 	}

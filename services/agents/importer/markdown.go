@@ -113,7 +113,7 @@ func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
 	}
 	s.index = newNoteIndex(s.notes)
 	for _, name := range s.notes {
-		if matter, _, _, err := s.open(name); err == nil { // Read reports the errors
+		if matter, _, _, wrong := s.open(name); wrong == nil { // Read reports what is wrong
 			s.index.alias(name, append(matter.texts("aliases", "alias"), matter.text("title")))
 		}
 	}
@@ -196,8 +196,8 @@ func (s *Markdown) Read(_ context.Context, take func(Item) error) error {
 	return nil
 }
 
-// open reads a note and separates its front matter from its text. The error does not quote the note.
-func (s *Markdown) open(name string) (matter frontMatter, text string, changed time.Time, err error) {
+// open reads a note and separates its front matter from its text. What is wrong does not quote the note.
+func (s *Markdown) open(name string) (matter frontMatter, text string, changed time.Time, wrong *noteError) {
 	info, err := fs.Stat(s.folder, name) // follows links, though an os.Root refuses links that lead out of it
 	switch {
 	case err != nil:
@@ -211,8 +211,8 @@ func (s *Markdown) open(name string) (matter frontMatter, text string, changed t
 	if err != nil {
 		return nil, "", changed, &noteError{reason: "note cannot be read", detail: reason(err)}
 	}
-	matter, text, err = parseFrontMatter(raw)
-	return matter, text, info.ModTime(), err
+	matter, text, wrong = parseFrontMatter(raw)
+	return matter, text, info.ModTime(), wrong
 }
 
 // reason returns the cause of a file's error, without the operation and the path.
@@ -229,18 +229,13 @@ type noteError struct {
 	text           string // of the note without its front matter; "" if the note cannot be imported
 }
 
-func (e *noteError) Error() string { return e.detail }
-
 func (s *Markdown) items(name string) ([]Item, error) {
-	matter, text, changed, err := s.open(name)
-	wrong := (*noteError)(nil)
+	matter, text, changed, wrong := s.open(name)
 	switch {
-	case errors.As(err, &wrong) && wrong.text != "": // front matter may say that the note is sensitive
-		matter, text = frontMatter{"sensitive": true}, wrong.text
-	case wrong != nil:
+	case wrong != nil && wrong.text == "":
 		return []Item{skip(name, wrong.reason, wrong.detail)}, nil
-	case err != nil:
-		return nil, err
+	case wrong != nil: // front matter may say that the note is sensitive
+		matter, text = frontMatter{"sensitive": true}, wrong.text
 	}
 	body := parseBody(text)
 	base := Item{Position: name, Replaces: true, Memory: &triskelev1.Memory{
