@@ -55,13 +55,13 @@ type Markdown struct {
 	notes     []string // paths
 	index     noteIndex
 	imported  map[string]storedNote // what earlier imports have stored, by thread
-	sensitive map[[sha256.Size]byte]bool
+	sensitive map[string]bool       // texts
 }
 
 // storedNote is what earlier imports have stored of a note.
 type storedNote struct {
 	passages  map[string]storedPassage // by id
-	sensitive [][sha256.Size]byte      // hashes of texts
+	sensitive []string                 // texts
 }
 
 // storedPassage is what an import has to know of a passage to leave it alone.
@@ -125,7 +125,7 @@ func (s *Markdown) Close() error { return s.close() }
 
 // compare reads what earlier imports have stored. Read forgets the part of it that the folder no longer has.
 func (s *Markdown) compare(ctx context.Context, memories triskelev1.MemoryServiceClient) error {
-	s.imported, s.sensitive = map[string]storedNote{}, map[[sha256.Size]byte]bool{}
+	s.imported, s.sensitive = map[string]storedNote{}, map[string]bool{}
 	gateway := client.Client{Memories: memories}
 	for m, err := range gateway.List(ctx, &triskelev1.ListRequest{
 		Namespace: s.namespace, PageSize: new(int32(pageSize)),
@@ -144,8 +144,7 @@ func (s *Markdown) compare(ctx context.Context, memories triskelev1.MemoryServic
 		}
 		note.passages[m.GetId()] = storedPassage{m.GetPosition(), contents}
 		if m.GetSensitive() {
-			sum := sha256.Sum256([]byte(m.GetContent()))
-			note.sensitive, s.sensitive[sum] = append(note.sensitive, sum), true
+			note.sensitive, s.sensitive[m.GetContent()] = append(note.sensitive, m.GetContent()), true
 		}
 		s.imported[m.GetThread()] = note
 	}
@@ -358,15 +357,15 @@ func (s *Markdown) place(items []Item, thread string) {
 // such a text of the note has changed. A text cannot be taken back from a model that has read it.
 func (s *Markdown) keepSensitive(items []Item, thread string) {
 	note := s.imported[thread]
-	texts := map[[sha256.Size]byte]bool{}
+	texts := map[string]bool{}
 	for _, item := range items {
-		texts[sha256.Sum256([]byte(item.Memory.GetContent()))] = true
+		texts[item.Memory.GetContent()] = true
 	}
-	changed := slices.ContainsFunc(note.sensitive, func(sum [sha256.Size]byte) bool { return !texts[sum] })
+	changed := slices.ContainsFunc(note.sensitive, func(text string) bool { return !texts[text] })
 	for i := range items {
 		m := items[i].Memory
 		_, known := note.passages[m.GetId()]
-		if m.GetSensitive() || known || !changed && !s.sensitive[sha256.Sum256([]byte(m.GetContent()))] {
+		if m.GetSensitive() || known || !changed && !s.sensitive[m.GetContent()] {
 			continue
 		}
 		m.Sensitive = true
