@@ -42,26 +42,19 @@ func show(number int, r record.Record) shown {
 	return shown{number, r.CreatedAt.Format(time.DateTime), r.Title, r.Content}
 }
 
-// question returns the data of a question about the new memory r and the older memories, numbered from 1.
-func question(r record.Record, older []record.Record) (string, error) {
-	var q struct {
-		New   shown   `json:"new"`
-		Older []shown `json:"older"`
-	}
-	q.New = show(0, r)
-	for i, o := range older {
-		q.Older = append(q.Older, show(i+1, o))
-	}
-	return chat.Data(q)
+// question has the new memory and the older memories, numbered from 1.
+type question struct {
+	New   shown   `json:"new"`
+	Older []shown `json:"older"`
 }
 
 // ask asks the model what to do about r, given the older memories.
 func (c *Curator) ask(ctx context.Context, r record.Record, older []record.Record) (answer, error) {
-	data, err := question(r, older)
-	if err != nil {
-		return answer{}, err
+	q := question{New: show(0, r)}
+	for i, o := range older {
+		q.Older = append(q.Older, show(i+1, o))
 	}
-	said, err := c.model.Ask(ctx, chat.Question{Instructions: instructions, Data: data, Name: "decision", Schema: schema(len(older))})
+	said, err := c.model.Ask(ctx, chat.Question{Instructions: instructions, Data: q, Name: "decision", Schema: schema(len(older))})
 	if err != nil {
 		return answer{}, err
 	}

@@ -164,23 +164,14 @@ func (e *Extractor) read(ctx context.Context, namespace string, records []record
 
 // ask asks the model about memories, and returns the facts of each and the number of tokens spent.
 func (e *Extractor) ask(ctx context.Context, records []record.Record) (found [][]graph.Fact, spent int, err error) {
-	data, err := question(records, e.config.MaxInput)
-	if err != nil {
-		return nil, 0, err
-	}
-	answer, err := e.model.Ask(ctx, chat.Question{Instructions: instructions, Data: data, Name: "triples", Schema: schema(len(records))})
-	spent = answer.Tokens
-	if err != nil {
-		spent = chat.Tokens(len(instructions) + len(data)) // the server may have read the question
-	}
-	e.budget.spend(time.Now(), spent)
-	e.tokens.Add(ctx, int64(spent))
+	answer, err := e.model.Ask(ctx, chat.Question{Instructions: instructions, Data: question(records, e.config.MaxInput), Name: "triples", Schema: schema(len(records))})
+	e.budget.spend(time.Now(), answer.Tokens)
+	e.tokens.Add(ctx, int64(answer.Tokens))
 	e.calls.Add(ctx, 1, metric.WithAttributes(attribute.Bool("failed", err != nil)))
-	if err != nil {
-		return nil, spent, err
+	if err == nil {
+		found, err = readAnswer(e.model, answer.Text, records)
 	}
-	found, err = readAnswer(e.model, answer.Text, records)
-	return found, spent, err
+	return found, answer.Tokens, err
 }
 
 // unread returns the memories that may be sent to the model and were not extracted before.

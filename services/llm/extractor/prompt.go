@@ -30,14 +30,12 @@ type shown struct {
 }
 
 // question returns the data of a question about memories, numbered from 1. Each has at most room bytes of text.
-func question(records []record.Record, room int) (string, error) {
-	var q struct {
-		Memories []shown `json:"memories"`
-	}
+func question(records []record.Record, room int) any {
+	memories := make([]shown, len(records))
 	for i, r := range records {
-		q.Memories = append(q.Memories, shown{i + 1, r.Title, clip.Text(r.Content, max(room-len(r.Title), 0))})
+		memories[i] = shown{i + 1, r.Title, clip.Text(r.Content, max(room-len(r.Title), 0))}
 	}
-	return chat.Data(q)
+	return map[string]any{"memories": memories}
 }
 
 // schema returns the JSON schema of an answer about n memories.

@@ -141,9 +141,10 @@ type request struct {
 
 // Question has instructions, data, and the JSON schema of the answer for servers that support schemas.
 type Question struct {
-	Instructions, Data string
-	Name               string // of the schema
-	Schema             map[string]any
+	Instructions string
+	Data         any    // is sent as JSON
+	Name         string // of the schema
+	Schema       map[string]any
 }
 
 // Answer is the model's answer, unchanged, and its cost.
@@ -152,9 +153,17 @@ type Answer struct {
 	Tokens int // of question and answer; estimated by their length if the server does not count
 }
 
-// Ask sends a question. Call Wait first. If the server refuses the schema, Ask waits again and sends the question without it.
+// Ask sends a question. Call Wait first. If the server refuses the schema, Ask waits again and sends the question without it. After an
+// error, the answer has the tokens of the question, which the server may have read.
 func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
-	plain := request{Model: m.name, Messages: []message{{Role: "system", Content: q.Instructions}, {Role: "user", Content: q.Data}}}
+	var data strings.Builder
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false) // models read <, > and & as they are
+	if err := encoder.Encode(q.Data); err != nil {
+		return Answer{}, err
+	}
+	plain := request{Model: m.name, Messages: []message{{Role: "system", Content: q.Instructions}, {Role: "user", Content: data.String()}}}
+	unanswered := Answer{Tokens: (len(q.Instructions) + data.Len()) / bytesPerToken}
 	req := plain
 	if !m.plain.Load() {
 		req.Temperature = new(float64)
@@ -163,7 +172,7 @@ func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
 	said, err := m.complete(ctx, req)
 	if errors.Is(err, errRefused) && !m.plain.Load() {
 		if err := m.limiter.wait(ctx); err != nil {
-			return Answer{}, err
+			return unanswered, err
 		}
 		if said, err = m.complete(ctx, plain); err == nil {
 			m.plain.Store(true)
@@ -172,19 +181,10 @@ func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
 	if errors.Is(err, errRefused) {
 		err = m.Wrong("it refused the request")
 	}
-	return said, err
-}
-
-// Tokens estimates the number of tokens in a text of so many bytes.
-func Tokens(bytes int) int { return bytes / bytesPerToken }
-
-// Data returns a value as JSON for a question. It keeps <, > and & as they are, which encoding/json escapes by default.
-func Data(value any) (string, error) {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
-	return text.String(), err
+	if err != nil {
+		return unanswered, err
+	}
+	return said, nil
 }
 
 // ObjectSchema returns the JSON schema of an object that must have these properties and no others.
@@ -279,7 +279,7 @@ func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 	}
 	tokens := completion.Usage.Tokens
 	if tokens <= 0 {
-		tokens = Tokens(len(encoded) + len(choice.Message.Content))
+		tokens = (len(encoded) + len(choice.Message.Content)) / bytesPerToken
 	}
 	return Answer{choice.Message.Content, tokens}, nil
 }
