@@ -88,11 +88,10 @@ func ConfigNames() []string {
 
 // overrides switches off the legs that are not selected.
 func (c config) overrides() map[string]*triskelev1.LegOptions {
-	off := false
 	out := map[string]*triskelev1.LegOptions{}
 	for _, leg := range legNames() {
 		if !slices.Contains(c.legs, leg) {
-			out[leg] = &triskelev1.LegOptions{Enabled: &off}
+			out[leg] = &triskelev1.LegOptions{Enabled: new(bool)}
 		}
 	}
 	return out
@@ -272,10 +271,9 @@ func (s *System) connect(ctx context.Context, target string, set *Set, tel *tele
 	s.Conn, s.version = conn, "a gateway elsewhere"
 	s.closers = append(s.closers, conn.Close)
 	memories := triskelev1.NewMemoryServiceClient(conn)
-	one := int32(1)
 	for _, namespace := range set.Namespaces {
 		call, cancel := context.WithTimeout(ctx, timeout)
-		resp, err := memories.List(call, &triskelev1.ListRequest{Namespace: namespace, PageSize: &one})
+		resp, err := memories.List(call, &triskelev1.ListRequest{Namespace: namespace, PageSize: new(int32(1))})
 		cancel()
 		if err != nil {
 			return fmt.Errorf("list %s: %w", namespace, err)
@@ -435,9 +433,8 @@ func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1
 
 // request returns the recall for a query.
 func (q Query) request(legs map[string]*triskelev1.LegOptions) *triskelev1.RecallRequest {
-	hits := int32(limit)
 	return &triskelev1.RecallRequest{
-		Namespaces: []string{q.Namespace}, Query: q.Text, Limit: &hits, IdsOnly: true, Budget: durationpb.New(budget), Legs: legs,
+		Namespaces: []string{q.Namespace}, Query: q.Text, Limit: new(int32(limit)), IdsOnly: true, Budget: durationpb.New(budget), Legs: legs,
 	}
 }
 

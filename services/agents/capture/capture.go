@@ -261,9 +261,8 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 // similar returns the sketches of stored memories that are most like a turn. It returns none if they are not to be had: a duplicate
 // does less harm than a gap.
 func similar(ctx context.Context, store Store, m *triskelev1.Memory) []shingles.Sketch {
-	limit := int32(3)
 	resp, _ := store.Recall(ctx, &triskelev1.RecallRequest{
-		Namespaces: []string{m.GetNamespace()}, Query: clip.Text(m.GetContent(), lookup), Limit: &limit, Budget: durationpb.New(2 * time.Second),
+		Namespaces: []string{m.GetNamespace()}, Query: clip.Text(m.GetContent(), lookup), Limit: new(int32(3)), Budget: durationpb.New(2 * time.Second),
 	})
 	return slice.Map(resp.GetHits(), func(hit *triskelev1.Hit) shingles.Sketch { return shingles.Of(hit.GetMemory().GetContent()) })
 }

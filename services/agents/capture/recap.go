@@ -28,14 +28,14 @@ type Lister interface {
 // Recap returns the memories that matter at the beginning of a session in a folder, best first: important ones before others, and new
 // ones before old ones. Turns of other projects are left out, and sensitive memories.
 func Recap(ctx context.Context, lister Lister, namespaces []string, folder string, now time.Time) ([]*triskelev1.Hit, error) {
-	project, size := ProjectOf(folder), int32(recent)
+	project := ProjectOf(folder)
 	type weighed struct {
 		hit    *triskelev1.Hit
 		weight float64
 	}
 	var list []weighed
 	for _, namespace := range namespaces {
-		resp, err := lister.List(ctx, &triskelev1.ListRequest{Namespace: namespace, PageSize: &size})
+		resp, err := lister.List(ctx, &triskelev1.ListRequest{Namespace: namespace, PageSize: new(int32(recent))})
 		if err != nil {
 			return nil, err
 		}

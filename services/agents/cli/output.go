@@ -124,11 +124,10 @@ func pages[T any](read func(token string) (items []T, next string, err error)) i
 
 // pageSize returns how many items a call asks for, to print up to limit of them. Limit 0 means all.
 func pageSize(limit int) *int32 {
-	size := int32(mostPaged)
-	if limit > 0 {
-		size = int32(min(limit, mostPaged))
+	if limit <= 0 {
+		limit = mostPaged
 	}
-	return &size
+	return new(int32(min(limit, mostPaged)))
 }
 
 // mostPaged bounds the items of one call.

@@ -163,17 +163,16 @@ func (d *demo) recall(ctx context.Context, req *triskelev1.RecallRequest) *trisk
 }
 
 func request(text string) *triskelev1.RecallRequest {
-	limit := int32(depth)
 	return &triskelev1.RecallRequest{
-		Namespaces: []string{Namespace}, Query: text, Limit: &limit, Budget: durationpb.New(ample), Explain: true,
+		Namespaces: []string{Namespace}, Query: text, Limit: new(int32(depth)), Budget: durationpb.New(ample), Explain: true,
 	}
 }
 
 // without returns options that switch legs off.
 func without(legs ...string) map[string]*triskelev1.LegOptions {
-	off, out := false, map[string]*triskelev1.LegOptions{}
+	out := map[string]*triskelev1.LegOptions{}
 	for _, leg := range legs {
-		out[leg] = &triskelev1.LegOptions{Enabled: &off}
+		out[leg] = &triskelev1.LegOptions{Enabled: new(bool)}
 	}
 	return out
 }
@@ -250,9 +249,9 @@ func (d *demo) paraphrase(ctx context.Context) {
 	req.Legs = without("lexical", "graph")
 	resp = d.ask(ctx, req, q.Relevant...)
 	d.expectDenseOnly(resp, q.Relevant[0], shown)
-	deep := int32(50)
+	const deep = 50
 	req = request(q.Text)
-	req.Limit = &deep
+	req.Limit = new(int32(deep))
 	resp = d.recall(ctx, req)
 	hit := find(resp, q.Relevant[0])
 	d.expectDenseOnly(resp, q.Relevant[0], deep)

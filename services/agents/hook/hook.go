@@ -112,9 +112,8 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 	}
 	deadline, _ := ctx.Deadline()
 	left := time.Until(deadline)
-	limit := int32(candidates)
 	resp, err := recaller.Recall(ctx, &triskelev1.RecallRequest{
-		Namespaces: config.Namespaces, Query: query, Limit: &limit, Surroundings: surroundings,
+		Namespaces: config.Namespaces, Query: query, Limit: new(int32(candidates)), Surroundings: surroundings,
 		Fusion:   &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED},
 		MinScore: &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: config.MinScore},
 		Budget:   durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network

@@ -151,8 +151,7 @@ type listOutput struct {
 func (s *server) addTools(to *mcp.Server) {
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: new(bool)}
 	adds := &mcp.ToolAnnotations{DestructiveHint: new(bool), OpenWorldHint: new(bool)}
-	yes := true
-	changes := &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: new(bool)}
+	changes := &mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: new(bool)}
 
 	add(s, to, "recall", "Recall", reads, mostFound, s.recall,
 		"Find memories that matter for a question or task. Searches by words, by similar meaning and by shared names at once. Call it before you answer, plan, or ask the user something they may have told before. Returns the best memories with id, date, source and the searches that found them. Says so if part of the search did not answer.")
@@ -220,12 +219,11 @@ func (m moment) ahead() *timestamppb.Timestamp { return m.Ahead(time.Now()) }
 const leftOut = 3
 
 func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutput, error) {
-	limit := cmp.Or(max(in.Limit, 0), 10)
 	namespace := s.namespace(in.Namespace)
 	where := filter(in.Tags, in.Categories, in.Since, in.Before, in.IncludeSuperseded)
 	where.OccurredFrom, where.OccurredBefore = in.OccurredSince.ago(), in.OccurredBefore.ago()
 	resp, err := s.recalls.Recall(ctx, &triskelev1.RecallRequest{
-		Namespaces: []string{namespace}, Query: in.Query, Limit: &limit, Budget: durationpb.New(s.config.Budget), Explain: true,
+		Namespaces: []string{namespace}, Query: in.Query, Limit: new(cmp.Or(max(in.Limit, 0), 10)), Budget: durationpb.New(s.config.Budget), Explain: true,
 		Filter: where, Surroundings: in.Surroundings, MinScore: client.Relevant(), ReturnLeftOut: leftOut,
 	})
 	if s.unknown(ctx, namespace, err) {
@@ -355,9 +353,8 @@ func (s *server) list(ctx context.Context, in listInput) (string, listOutput, er
 		}
 		memories, each = resp.GetMemories(), 0
 	} else {
-		size := cmp.Or(max(in.Limit, 0), 20)
 		resp, err := s.memories.List(ctx, &triskelev1.ListRequest{
-			Namespace: namespace, PageSize: &size, PageToken: in.PageToken,
+			Namespace: namespace, PageSize: new(cmp.Or(max(in.Limit, 0), 20)), PageToken: in.PageToken,
 			Filter: filter(in.Tags, in.Categories, in.Since, in.Before, in.IncludeSuperseded),
 		})
 		if err != nil {

@@ -212,11 +212,10 @@ func (c *Curator) ifUnchanged(ctx context.Context, newer record.Record, older []
 func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID, error) {
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
-	limit := int32(depth)
 	resp, err := c.recalls.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{r.Namespace},
 		Query:      clip.Text(r.Title+"\n"+r.Content, maxQuery),
-		Limit:      &limit,
+		Limit:      new(int32(depth)),
 		IdsOnly:    true,
 		Explain:    true, // for the cosine
 		Budget:     durationpb.New(searchTime),
