@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/internal/render"
 	"github.com/triskele/triskele/services/agents/internal/when"
@@ -49,17 +50,12 @@ func (c *getCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		drawn := make([]string, len(resp.GetMemories()))
-		found := map[string]bool{}
-		for i, m := range resp.GetMemories() {
-			drawn[i] = env.style().Memory(m)
-			found[m.GetId()] = true
-		}
-		if err := env.show(c.JSON, resp, strings.Join(drawn, "\n")); err != nil || c.JSON {
+		drawn := strings.Join(slice.Map(resp.GetMemories(), env.style().Memory), "\n")
+		if err := env.show(c.JSON, resp, drawn); err != nil || c.JSON {
 			return err
 		}
 		for _, id := range ids {
-			if !found[strings.ToLower(id)] {
+			if !slices.ContainsFunc(resp.GetMemories(), func(m *triskelev1.Memory) bool { return strings.EqualFold(m.GetId(), id) }) {
 				return fmt.Errorf("no memory %s in namespace %s", id, c.Namespace)
 			}
 		}
@@ -85,29 +81,24 @@ func (s *session) whole(ctx context.Context, namespace string, ids []string) ([]
 	if !slices.ContainsFunc(ids, part) {
 		return ids, nil
 	}
-	found := make([]string, len(ids))
+	found := slices.Clone(ids)
 	all := &triskelev1.ListRequest{Namespace: namespace, Filter: &triskelev1.Filter{IncludeSuperseded: true}, PageSize: pageSize(0)}
 	for m, err := range s.List(ctx, all) {
 		if err != nil {
 			return nil, err
 		}
 		for i, id := range ids {
-			if len(id) < shortest || !strings.HasPrefix(m.GetId(), strings.ToLower(id)) {
-				continue
-			}
-			if found[i] != "" && found[i] != m.GetId() {
+			switch {
+			case !strings.HasPrefix(m.GetId(), strings.ToLower(id)) || !part(id):
+			case found[i] != id && found[i] != m.GetId():
 				return nil, fmt.Errorf("the ids of several memories begin with %s: give more of it", id)
+			default:
+				found[i] = m.GetId()
 			}
-			found[i] = m.GetId()
 		}
 	}
-	for i, id := range found {
-		if id == "" {
-			found[i] = ids[i]
-			if part(ids[i]) {
-				return nil, fmt.Errorf("no memory in namespace %s has an id that begins with %s, unless it has expired", namespace, ids[i])
-			}
-		}
+	if i := slices.IndexFunc(found, part); i >= 0 {
+		return nil, fmt.Errorf("no memory in namespace %s has an id that begins with %s, unless it has expired", namespace, ids[i])
 	}
 	return found, nil
 }
