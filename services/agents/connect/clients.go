@@ -213,7 +213,7 @@ func (p Program) hook() string {
 	words := append([]string{p.Path}, p.Hook...)
 	for i, word := range words {
 		if strings.ContainsAny(word, " \t'$&;()<>|*?`\\") {
-			words[i] = `"` + word + `"`
+			words[i] = `"` + strings.NewReplacer("$", `\$`, "`", "\\`").Replace(word) + `"` // a shell expands these within quotes, too
 		}
 	}
 	return strings.Join(words, " ")

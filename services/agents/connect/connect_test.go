@@ -3,6 +3,7 @@ package connect_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -588,5 +589,32 @@ func TestUndoKeepsEdits(t *testing.T) {
 		if got := get(t, path); !strings.Contains(got, "github") || strings.Contains(got, "triskele") {
 			t.Errorf("recorded %t: after undo: %s, want the user's server alone", recorded, got)
 		}
+	}
+}
+
+// A shell starts the hook with the words that it was connected with, whatever characters they have.
+func TestHookWords(t *testing.T) {
+	t.Parallel()
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no shell")
+	}
+	home, folder := at(t, "linux")
+	words := []string{"/opt/$HOME `id` (x)/triskele", "hook", "--sqlite", "/data/a$b;c 'd'.db"}
+	changes, err := client(t, "cursor").Plan(home, connect.Program{Path: words[0], MCP: []string{"mcp"}, Hook: words[1:]})
+	apply(t, changes, err)
+	var written struct {
+		Hooks map[string][]struct{ Command string }
+	}
+	if err := json.Unmarshal([]byte(get(t, filepath.Join(folder, ".cursor", "hooks.json"))), &written); err != nil {
+		t.Fatal(err)
+	}
+	command := written.Hooks["beforeSubmitPrompt"][0].Command
+	out, err := exec.Command(shell, "-c", "printf '%s\\n' "+command).Output()
+	if got, want := string(out), strings.Join(words, "\n")+"\n"; err != nil || got != want {
+		t.Errorf("%s: got %q, %v; want %q", command, got, err, want)
+	}
+	if again, err := client(t, "cursor").Plan(home, connect.Program{Path: words[0], MCP: []string{"mcp"}, Hook: words[1:]}); err != nil || len(again) > 0 {
+		t.Errorf("a second run changes %v, %v; want nothing", again, err)
 	}
 }
