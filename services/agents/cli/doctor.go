@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime"
 	"strings"
@@ -64,34 +63,22 @@ func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
 	if c.given() {
 		c.database(ctx, env, &found)
 	}
-	if err := c.print(env, found); err != nil {
-		return err
-	}
+	style := env.style()
+	paint := map[verdict]func(string) string{ok: style.Good, warn: style.Warn, fail: style.Bad}
+	var text strings.Builder
 	var failed []string
 	for _, f := range found {
+		lines := style.Hanging(f.Detail, len("fail    ")+max(len(f.Check), len("lexical index")))
+		fmt.Fprintf(&text, "%s  %-13s  %s\n", paint[f.Verdict](fmt.Sprintf("%-4s", f.Verdict)), f.Check, lines)
 		if f.Verdict == fail {
 			failed = append(failed, f.Check)
 		}
 	}
-	if len(failed) > 0 {
-		return fmt.Errorf("failed checks: %s", strings.Join(failed, ", "))
+	err := env.show(c.JSON, found, text.String())
+	if err == nil && len(failed) > 0 {
+		err = fmt.Errorf("failed checks: %s", strings.Join(failed, ", "))
 	}
-	return nil
-}
-
-func (c *doctorCmd) print(env *Env, found findings) error {
-	if c.JSON {
-		return env.show(true, found, "")
-	}
-	style := env.style()
-	paint := map[verdict]func(string) string{ok: style.Good, warn: style.Warn, fail: style.Bad}
-	for _, f := range found {
-		lines := strings.Join(style.Hanging(f.Detail, len("fail    ")+max(len(f.Check), len("lexical index"))), "\n")
-		if err := env.print(fmt.Sprintf("%s  %-13s  %s\n", paint[f.Verdict](fmt.Sprintf("%-4s", f.Verdict)), f.Check, lines)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // gateway runs the checks through the gateway. An error means that the gateway did not answer.
@@ -305,16 +292,7 @@ func checkModels(models []dense.ModelInfo, found *findings) {
 
 // checkMode warns of a file that other users can read.
 func checkMode(t target, found *findings) {
-	if t.url != "" || runtime.GOOS == "windows" {
-		return
-	}
-	info, err := os.Stat(t.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		found.add(fail, "file", "%s", err.Error())
-	} else if info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(t.path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		found.add(warn, "file", "other users can read %s: its mode is %v and should be -rw-------", t.path, info.Mode().Perm())
 	}
 }

@@ -185,13 +185,9 @@ func (s Style) Paragraph(text string) string {
 	return strings.Join(wrap(text, s.width(), 0), "\n") + "\n"
 }
 
-// Hanging returns the lines of a text that begins at column indent: wrapped to the output's width, and all but the first indented.
-func (s Style) Hanging(text string, indent int) []string {
-	lines := wrap(text, s.width()-indent, 0)
-	for i := range lines[min(1, len(lines)):] {
-		lines[i+1] = strings.Repeat(" ", indent) + lines[i+1]
-	}
-	return lines
+// Hanging wraps a text that begins at column indent to the output's width. All lines but the first are indented.
+func (s Style) Hanging(text string, indent int) string {
+	return strings.Join(wrap(text, s.width()-indent, 0), "\n"+strings.Repeat(" ", indent))
 }
 
 // Duration formats a time span with about three digits.
