@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,12 +185,7 @@ func checkExpiry(name string, chain []*x509.Certificate, now time.Time, found *f
 	if len(chain) == 0 {
 		return
 	}
-	first := chain[0]
-	for _, c := range chain {
-		if c.NotAfter.Before(first.NotAfter) {
-			first = c
-		}
-	}
+	first := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 	left := first.NotAfter.Sub(now)
 	switch {
 	case left <= 0:

@@ -11,6 +11,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // tables is the key of MCP servers in Codex's configuration.
@@ -89,14 +91,11 @@ func addTable(text []byte, p Program) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	quoted, args := make([]string, len(p.MCP)), make([]any, len(p.MCP))
-	for i, arg := range p.MCP {
-		quoted[i], args[i] = strconv.Quote(arg), arg
-	}
+	args := slice.Map(p.MCP, func(arg string) any { return arg })
 	lines := []struct {
 		key, text string
 		value     any
-	}{{"command", strconv.Quote(p.Path), p.Path}, {"args", "[" + strings.Join(quoted, ", ") + "]", args}}
+	}{{"command", strconv.Quote(p.Path), p.Path}, {"args", "[" + strings.Join(slice.Map(p.MCP, strconv.Quote), ", ") + "]", args}}
 	servers, _ := want[tables].(map[string]any)
 	server, has := servers["triskele"].(map[string]any)
 	after := slices.Clone(text)
