@@ -86,29 +86,24 @@ func (d *document) set(v any, path ...string) error {
 		old.Value = packed.Value
 		return nil
 	}
-	at := &d.root
-	for depth, name := range path {
-		object, ok := at.Value.(*hujson.Object)
-		if !ok {
-			return fmt.Errorf("%q is no object", strings.Join(path[:depth], "."))
-		}
-		i := member(object, name)
-		if i < 0 {
-			var content any = struct{}{}
-			if depth == len(path)-1 {
-				content = v
-			}
-			packed, err := d.value(content, depth+1)
-			if err != nil {
-				return err
-			}
-			packed.BeforeExtra = hujson.Extra(" ")
-			i = len(object.Members)
-			one := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: packed}
-			object.Members = appended(object.Members, &object.AfterExtra, one, d.line(depth+1), d.line(depth))
-		}
-		at = &object.Members[i].Value
+	depth := 0 // of the innermost object that is there
+	for d.find(path[:depth+1]...) != nil {
+		depth++
 	}
+	object, ok := d.find(path[:depth]...).Value.(*hujson.Object)
+	if !ok {
+		return fmt.Errorf("%q is no object", strings.Join(path[:depth], "."))
+	}
+	for _, name := range slices.Backward(path[depth+1:]) {
+		v = map[string]any{name: v}
+	}
+	packed, err := d.value(v, depth+1)
+	if err != nil {
+		return err
+	}
+	packed.BeforeExtra = hujson.Extra(" ")
+	one := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(path[depth])}, Value: packed}
+	object.Members = appended(object.Members, &object.AfterExtra, one, d.line(depth+1), d.line(depth))
 	return nil
 }
 
