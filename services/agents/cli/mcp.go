@@ -80,12 +80,13 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
-	slog.SetDefault(log) // for libraries without a logger
-	listener, err := c.open(process.Service("triskele"), log)
-	if err != nil {
-		return err
-	}
-	if listener != nil {
+	slog.SetDefault(log)            // for libraries without a logger
+	var listener *auth.HTTPListener // nil without --listen
+	if c.Listen != "" {
+		flags := auth.Listener{Listen: c.Listen, AllowRemote: c.AllowRemote, TLS: c.Store.TLS}
+		if listener, err = flags.OpenHTTP(c.Access, process.Service("triskele"), log); err != nil {
+			return err
+		}
 		defer func() { _ = listener.Close() }()
 	}
 	conn, stop, err := c.Store.open(ctx, env, process, false, log)
@@ -117,14 +118,6 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		return nil // both end a session
 	}
 	return err
-}
-
-// open opens the listener for --listen, or returns nil without it.
-func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.HTTPListener, error) {
-	if c.Listen == "" {
-		return nil, nil
-	}
-	return auth.Listener{Listen: c.Listen, AllowRemote: c.AllowRemote, TLS: c.Store.TLS}.OpenHTTP(c.Access, tel, log)
 }
 
 // serve serves HTTP until ctx ends.
