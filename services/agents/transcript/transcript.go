@@ -128,11 +128,11 @@ func Delta(path string, from int64) (turns []Turn, next int64, err error) {
 		_, _ = whole.Seek(0, io.SeekStart)
 		return ofObject(whole, from)
 	}
+	from = max(from, info.Size()-mostDelta) // perhaps in the middle of a record, which is not understood then
 	r := newReader(format)
 	if from > 0 {
 		r.message(head, 0) // it says what session all others are of
 	}
-	from = max(from, info.Size()-mostDelta) // perhaps in the middle of a record, which is not understood then
 	text := make([]byte, info.Size()-from)
 	if _, err := file.ReadAt(text, from); err != nil {
 		return nil, from, err

@@ -242,6 +242,28 @@ func TestDeltas(t *testing.T) {
 	}
 }
 
+// Of a long file the end is read, in which the record that names the session is not.
+func TestLongDeltas(t *testing.T) {
+	t.Parallel()
+	for _, format := range []transcript.Format{transcript.Codex, transcript.Gemini} {
+		head, rest, _ := strings.Cut(texts[format].text, "\n")
+		long := strings.Repeat(`{"type":"x","payload":"`+strings.Repeat("a", 1<<20)+"\"}\n", 17)
+		path := filepath.Join(t.TempDir(), "session.jsonl")
+		if err := os.WriteFile(path, []byte(head+"\n"+long+rest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		turns, _, err := transcript.Delta(path, 0)
+		if err != nil || len(turns) != 2 {
+			t.Fatalf("%s: got %v, %v; want 2 turns", format, turns, err)
+		}
+		for _, turn := range turns {
+			if want, _, _ := strings.Cut(texts[format].turns[0], "/"); turn.Thread != want {
+				t.Errorf("%s: %q is of the thread %q, want %q", format, turn.Text, turn.Thread, want)
+			}
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	for format, x := range texts {
 		f.Add(string(format), x.text)
