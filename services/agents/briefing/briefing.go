@@ -11,7 +11,9 @@
 package briefing
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,10 +83,8 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 	if resp.GetDegraded() {
 		head += "Incomplete: " + render.Plain(resp.GetDegradedReason()) + "\n"
 	}
-	longest := 0
-	if options.MaxTokens > 0 {
-		longest = max(leastExcerpt, options.MaxTokens/2)
-	}
+	most := cmp.Or(options.MaxTokens, math.MaxInt)
+	longest := max(leastExcerpt, most/2)
 	var b Briefing
 	used := Tokens(head + closing)
 	var seen []shingles.Sketch
@@ -111,7 +111,7 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 		}
 		text := draw(len(b.Entries)+1, m, content, marks)
 		n := Tokens(text)
-		if options.MaxTokens > 0 && used+n > options.MaxTokens {
+		if used+n > most {
 			b.Omitted++
 			continue
 		}
@@ -123,7 +123,7 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 		return b
 	}
 	for i := range b.Entries {
-		if !b.Entries[i].surround(&used, options.MaxTokens) {
+		if !b.Entries[i].surround(&used, most) {
 			break
 		}
 	}
@@ -142,7 +142,7 @@ func (e *Entry) surround(used *int, most int) bool {
 		content, _ := Shorten(m, asideTokens)
 		aside := Aside{m, render.Plain(content)}
 		n := Tokens(asides(side, []Aside{aside}))
-		if most > 0 && *used+n > most {
+		if *used+n > most {
 			return false
 		}
 		*used += n
