@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -333,19 +333,17 @@ func eachLine(path string, fn func(line []byte) error) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	reader := bufio.NewReaderSize(file, 1<<16)
-	for number := 1; ; number++ {
-		line, err := reader.ReadBytes('\n')
-		if line = bytes.TrimRight(line, "\r\n"); len(bytes.TrimSpace(line)) > 0 {
-			if err := fn(line); err != nil {
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, math.MaxInt)
+	for number := 1; lines.Scan(); number++ {
+		if len(bytes.TrimSpace(lines.Bytes())) > 0 {
+			if err := fn(lines.Bytes()); err != nil {
 				return fmt.Errorf("%s:%d: %w", path, number, err)
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
 	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
