@@ -66,17 +66,10 @@ type Config struct {
 	Timeout    time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_CURATOR_TIMEOUT" placeholder:"TIME" needs:"curator-url"`
 }
 
-// Store is the part of the memory store that a curator uses.
-type Store interface {
-	Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error)
-	Decided(ctx context.Context, namespace string, memory memory.Seen) (bool, error)
-	Decide(ctx context.Context, v memory.Judgement) (memory.Decision, error)
-}
-
 // Curator decides about new memories.
 type Curator struct {
 	config    Config
-	store     Store
+	store     *memory.Store
 	recalls   triskelev1.RecallServiceClient
 	model     *chat.Model
 	tracer    trace.Tracer
@@ -87,7 +80,7 @@ type Curator struct {
 var _ queue.Indexer = (*Curator)(nil)
 
 // New checks the configuration. It sends nothing. The curator finds older memories through a gateway's recalls.
-func New(config Config, store Store, recalls triskelev1.RecallServiceClient, tel *telemetry.Service, log *slog.Logger) (*Curator, error) {
+func New(config Config, store *memory.Store, recalls triskelev1.RecallServiceClient, tel *telemetry.Service, log *slog.Logger) (*Curator, error) {
 	config.MaxInput = cmp.Or(config.MaxInput, 16<<10)
 	model, err := chat.New(chat.Config{
 		For: "the curator", URL: config.URL, Model: config.Model, Key: config.Key, KeyFile: config.KeyFile, PerMinute: config.PerMinute, Timeout: config.Timeout,
