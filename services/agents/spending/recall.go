@@ -40,6 +40,7 @@ type leg struct {
 type recall struct {
 	root     *triskelev1.Span // the outermost span of the call
 	search   *triskelev1.Span // the gateway's
+	known    map[string]*triskelev1.Span
 	children map[string][]*triskelev1.Span
 	path     []criticalpath.Segment
 	budget   time.Duration // 0 if unknown
@@ -63,7 +64,7 @@ func recalls(trace otlp.Trace) []*recall {
 		if span.GetAttributes()["gen_ai.operation.name"] != "search_memory" {
 			continue
 		}
-		r := &recall{root: span, search: span, children: children, legs: map[string]leg{}}
+		r := &recall{root: span, search: span, known: known, children: children, legs: map[string]leg{}}
 		for range 2 { // the spans of the call at its server and at its client
 			if parent := known[r.root.GetParentId()]; parent != nil && strings.HasSuffix(parent.GetName(), "RecallService/Recall") {
 				r.root = parent
@@ -121,33 +122,20 @@ func micros(span *triskelev1.Span, attribute string) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// parts returns the part that each span of the recall belongs to: the gateway's own work, one of the gateway's calls, such as
-// a leg, or the call to the gateway.
-func (r *recall) parts() map[*triskelev1.Span]string {
-	parts := map[*triskelev1.Span]string{}
-	var mark func(span *triskelev1.Span, part string)
-	mark = func(span *triskelev1.Span, part string) {
-		if _, marked := parts[span]; marked {
-			return // the trace has a cycle
+// part returns the part that a span of the recall belongs to: the gateway's own work, one of the gateway's calls, such as a leg, or
+// the call to the gateway.
+func (r *recall) part(span *triskelev1.Span) string {
+	part := gatewayPart
+	for range r.known { // a trace may have a cycle
+		if span == r.search {
+			return part
 		}
-		parts[span] = part
-		for _, child := range r.children[span.GetId()] {
-			switch {
-			case span == r.search:
-				mark(child, short(child.GetName()))
-			case child == r.search:
-				mark(child, gatewayPart)
-			default:
-				mark(child, part)
-			}
+		if span == r.root {
+			break
 		}
+		part, span = short(span.GetName()), r.known[span.GetParentId()]
 	}
-	first := callPart
-	if r.root == r.search {
-		first = gatewayPart
-	}
-	mark(r.root, first)
-	return parts
+	return callPart
 }
 
 const (

@@ -148,7 +148,7 @@ func (report *Report) spend(all []*recall) {
 		if slow {
 			tailTotal += r.took()
 		}
-		hops, of := map[*triskelev1.Span]*hop{}, r.parts()
+		hops := map[*triskelev1.Span]*hop{}
 		var place func(span *triskelev1.Span, in *hop)
 		place = func(span *triskelev1.Span, in *hop) {
 			if hops[span] != nil {
@@ -163,14 +163,15 @@ func (report *Report) spend(all []*recall) {
 		}
 		place(r.root, top)
 		for _, s := range r.path {
-			h, part := hops[s.Span], parts[of[s.Span]]
+			h, name := hops[s.Span], r.part(s.Span)
+			part := parts[name]
 			h.self += s.Took
 			part[0] += s.Took
 			if slow {
 				h.tail += s.Took
 				part[1] += s.Took
 			}
-			parts[of[s.Span]] = part
+			parts[name] = part
 		}
 	}
 	share := func(d, of time.Duration) float64 { return float64(d) / float64(max(of, 1)) }
