@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -38,34 +36,19 @@ func (s Style) snippet(hit *triskelev1.Hit, width, lines int) []string {
 }
 
 // marked returns Plain of a text, and the ranges translated to it, sorted by start.
-func marked(text string, ranges []*triskelev1.TextRange) (string, []span) {
-	plain := Plain(text)
-	// For each byte of text: begins has the place in plain of the character there, ends the end of the character before.
-	begins, ends := make([]int, len(text)+1), make([]int, len(text)+1)
-	length, space := 0, false
-	for i, r := range text {
-		ends[i], begins[i] = length, length
-		if r = visible(r); r < 0 {
-			continue
-		}
-		if unicode.IsSpace(r) {
-			space = length > 0
-			continue
-		}
-		if space {
-			length++
-			space = false
-		}
-		begins[i] = length
-		length += utf8.RuneLen(r)
-	}
-	ends[len(text)] = length
-	var out []span
+func marked(text string, ranges []*triskelev1.TextRange) (plain string, out []span) {
+	plain = Plain(text)
 	for _, r := range ranges {
-		if from, to := int(r.GetStart()), int(r.GetEnd()); 0 <= from && from < to && to <= len(text) {
-			if at := (span{begins[from], ends[to]}); at.from < at.to {
-				out = append(out, at)
-			}
+		from, to := int(r.GetStart()), int(r.GetEnd())
+		if from < 0 || from >= to || to > len(text) {
+			continue
+		}
+		at := span{len(Plain(text[:from])), min(len(Plain(text[:to])), len(plain))}
+		if at.from < at.to && plain[at.from] == ' ' {
+			at.from++
+		}
+		if at.from < at.to {
+			out = append(out, at)
 		}
 	}
 	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.from, b.from) })
