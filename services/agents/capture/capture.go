@@ -222,15 +222,11 @@ func (r *Report) store(ctx context.Context, store Store, namespace string) error
 	if err != nil && status.Code(err) != codes.NotFound {
 		return err
 	}
-	known := map[string]bool{}
-	for _, m := range held.GetMemories() {
-		known[m.GetId()] = true
-	}
 	looking, cancel := halfOf(ctx)
 	defer cancel()
 	var seen []shingles.Sketch
 	r.Memories = slices.DeleteFunc(r.Memories, func(m *triskelev1.Memory) bool {
-		if known[m.GetId()] {
+		if slices.ContainsFunc(held.GetMemories(), func(h *triskelev1.Memory) bool { return h.GetId() == m.GetId() }) {
 			return true
 		}
 		sketch := shingles.Of(m.GetContent())

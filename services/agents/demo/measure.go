@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/triskele/triskele/fuser/platform/slice"
@@ -47,13 +48,7 @@ func (d *demo) measure(ctx context.Context) {
 
 // strata lists the strata in the order of the questions, then all.
 func (d *demo) strata() []string {
-	var names []string
-	for _, q := range d.queries {
-		if len(names) == 0 || names[len(names)-1] != q.Stratum {
-			names = append(names, q.Stratum)
-		}
-	}
-	return append(names, all)
+	return append(slices.Compact(slice.Map(d.queries, func(q Query) string { return q.Stratum })), all)
 }
 
 // table prints the scores of measure.
