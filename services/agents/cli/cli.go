@@ -45,6 +45,9 @@ const (
 	exitPartly  = 3
 )
 
+// partlyError ends a command with exitPartly.
+type partlyError struct{ error }
+
 // about describes the program for help, manual page and reference.
 var about = manual.Program{
 	Name:        "triskele",
@@ -249,7 +252,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 	}
 	if err := command.Run(); err != nil {
 		_, _ = fmt.Fprint(env.Err, env.styleOf(env.Err).Bad("error:")+" "+message(ctx, err)+"\n")
-		if _, skipped := errors.AsType[*skippedError](err); skipped || errors.Is(err, errMissing) {
+		if _, partly := errors.AsType[partlyError](err); partly {
 			return exitPartly
 		}
 		if settings.IsWrong(err) || status.Code(err) == codes.InvalidArgument {

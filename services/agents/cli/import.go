@@ -54,11 +54,6 @@ var usualPlaces = map[string]struct{ variable, folder, below string }{
 	"basic-memory": {"", "basic-memory", ""},
 }
 
-// skippedError ends a complete import that skipped some items.
-type skippedError struct{ n int64 }
-
-func (e *skippedError) Error() string { return fmt.Sprintf("%d could not be imported", e.n) }
-
 // Run imports and prints a report.
 func (c *importCmd) Run(ctx context.Context, env *Env) error {
 	return c.run(ctx, env, func(report *importer.Report) error { return c.show(env, report) })
@@ -110,7 +105,7 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 			}
 		}
 		if err == nil && report.Skipped > 0 {
-			return &skippedError{report.Skipped}
+			return partlyError{fmt.Errorf("%d could not be imported", report.Skipped)}
 		}
 		return err
 	})
@@ -227,7 +222,7 @@ func (c *syncCmd) Run(ctx context.Context, env *Env) error {
 			first, known = false, skipped
 			return source.show(env, report)
 		})
-		if _, skipped := errors.AsType[*skippedError](err); skipped || err == nil || ctx.Err() != nil {
+		if _, skipped := errors.AsType[partlyError](err); skipped || err == nil || ctx.Err() != nil {
 			return nil
 		}
 		_, _ = fmt.Fprintln(env.Err, env.styleOf(env.Err).Bad("error:"), render.Plain(message(ctx, err)))

@@ -15,8 +15,7 @@ type migrateCmd struct {
 	Plan   migratePlanCmd   `cmd:"" help:"Print the SQL that up would run, and change nothing."`
 }
 
-// errMissing has its own exit code.
-var errMissing = errors.New("migrations are missing: run `triskele migrate up`")
+var errMissing = partlyError{errors.New("migrations are missing: run `triskele migrate up`")}
 
 type migrateUpCmd struct {
 	JSON        bool `help:"Print each migration that was applied, or has to wait for locks, as a line of JSON."`
