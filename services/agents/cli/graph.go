@@ -68,9 +68,6 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 		if !known {
 			return errors.New("no memory of the namespace mentions this concept")
 		}
-		if c.JSON {
-			return env.show(true, concept, "")
-		}
 		style := env.style()
 		var out strings.Builder
 		out.WriteString(style.Bold(render.Plain(concept.Name)) + "\n")
@@ -93,7 +90,7 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 			}
 			out.WriteString("\n")
 		}
-		return env.print(out.String())
+		return env.show(c.JSON, concept, out.String())
 	})
 }
 
@@ -282,14 +279,12 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 				}
 			}
 		}
-		if err := flush(); err != nil {
-			return err
-		}
-		text := render.Count(int64(stored), "fact", "facts") + " stored\n"
+		err := flush()
+		text := render.Count(int64(stored), "fact", "facts") + " stored"
 		if read > stored {
-			text = strings.TrimSuffix(text, "\n") + fmt.Sprintf(", %d left out: repeated, with subject and object the same, or of a missing or sensitive memory\n", read-stored)
+			text += fmt.Sprintf(", %d left out: repeated, with subject and object the same, or of a missing or sensitive memory", read-stored)
 		}
-		return env.show(c.JSON, map[string]int{"read": read, "stored": stored}, text)
+		return env.answer(err, c.JSON, map[string]int{"read": read, "stored": stored}, text+"\n")
 	})
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,12 +31,6 @@ func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printModels(env, list)
-		}
-		if len(list) == 0 {
-			return env.print("none yet: the first service that embeds registers its model\n")
-		}
 		table := render.Table{Columns: []render.Column{{Name: "status"}, {Name: "model", Gives: true}, {Name: "vectors", Right: true}, {Name: "notes", Gives: true}}}
 		for _, m := range list {
 			var notes []string
@@ -47,12 +42,16 @@ func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
 			}
 			table.Add(string(m.Status), m.Model.String(), fmt.Sprint(m.Vectors), strings.Join(notes, ", "))
 		}
-		return env.print(env.style().Table(table))
+		text := env.style().Table(table)
+		if len(list) == 0 {
+			text = "none yet: the first service that embeds registers its model\n"
+		}
+		return showModels(env, c.JSON, list, text)
 	})
 }
 
-func printModels(env *Env, list []dense.ModelInfo) error {
-	return env.show(true, append([]dense.ModelInfo{}, list...), "") // none is an empty list
+func showModels(env *Env, asJSON bool, list []dense.ModelInfo, text string) error {
+	return env.show(asJSON, append([]dense.ModelInfo{}, list...), text) // none is an empty list
 }
 
 type pruneModelsCmd struct{ removeFlags }
@@ -91,17 +90,11 @@ func (f removeFlags) remove(ctx context.Context, env *Env, none string, remove f
 		if err != nil {
 			return err
 		}
-		if f.JSON {
-			return printModels(env, removed)
-		}
-		if len(removed) == 0 {
-			return env.print(none)
-		}
-		var out strings.Builder
+		text := ""
 		for _, m := range removed {
-			fmt.Fprintf(&out, "removed %s and %s\n", render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"))
+			text += fmt.Sprintf("removed %s and %s\n", render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"))
 		}
-		return env.print(out.String())
+		return showModels(env, f.JSON, removed, cmp.Or(text, none))
 	})
 }
 
