@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,14 +39,6 @@ const (
 type Seen struct {
 	ID       uuid.UUID
 	Revision int64
-}
-
-// undecodable is the error for a row scanned up to d. It omits the cause's text.
-func undecodable(d Decision, cause error) error {
-	if d.ID == uuid.Nil {
-		return cause // nothing was scanned
-	}
-	return fmt.Errorf("decision %s in %s cannot be decoded (%T)", d.ID, d.Namespace, cause)
 }
 
 // Judgement is what a curator decided about a memory. It is not applied yet.

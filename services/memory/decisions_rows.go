@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 
@@ -17,11 +18,12 @@ const selectDecisions = `SELECT d.namespace, d.id, d.memory_id, d.memory_revisio
 // queryDecisions returns the decisions of a statement that begins with selectDecisions.
 func queryDecisions(ctx context.Context, db sqldb.Scoped, statement string, args ...any) ([]Decision, error) {
 	return sqldb.Query(ctx, db, statement, args, func(scan sqldb.Scan) (d Decision, err error) {
-		if err := scan(&d.Namespace, &d.ID, &d.Memory.ID, &d.Memory.Revision, &d.Target.ID, &d.Target.Revision, &d.Action,
-			&d.memoryAfter, &d.targetAfter, &d.Before, &d.Content, &d.Model, &d.DecidedAt, &d.RevertedAt); err != nil {
-			return Decision{}, undecodable(d, err)
+		err = scan(&d.Namespace, &d.ID, &d.Memory.ID, &d.Memory.Revision, &d.Target.ID, &d.Target.Revision, &d.Action,
+			&d.memoryAfter, &d.targetAfter, &d.Before, &d.Content, &d.Model, &d.DecidedAt, &d.RevertedAt)
+		if err != nil && d.ID != uuid.Nil { // else nothing was scanned
+			err = fmt.Errorf("decision %s in %s cannot be decoded (%T)", d.ID, d.Namespace, err) // the cause's text may quote it
 		}
-		return d, nil
+		return d, err
 	})
 }
 

@@ -85,11 +85,13 @@ func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) 
 	return &triskelev1.RememberResponse{Memory: record.ToProto(inserted[0].Record), Stored: inserted[0].New, RevisionToken: token(inserted[0].Record)}, nil
 }
 
-// token returns the revision token with which a recall sees these records; all are of one namespace.
+// token returns the revision token with which a recall sees these records, as far as they are of the last one's namespace.
 func token(records ...record.Record) string {
-	t := revision.Token{Namespace: records[0].Namespace}
+	t := revision.Token{Namespace: records[len(records)-1].Namespace}
 	for _, r := range records {
-		t.Sequence = max(t.Sequence, r.Sequence)
+		if r.Namespace == t.Namespace {
+			t.Sequence = max(t.Sequence, r.Sequence)
+		}
 	}
 	return t.String()
 }
@@ -492,7 +494,7 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 				resp.Stored += fresh
 				resp.Unchanged += int64(len(inserted)) - fresh
 				if fresh > 0 && !dryRun {
-					resp.RevisionToken = batchToken(inserted)
+					resp.RevisionToken = token(slice.Map(inserted, func(r Inserted) record.Record { return r.Record })...)
 				}
 				return nil
 			})
@@ -595,16 +597,4 @@ func checkThreads(records []record.Record) error {
 		}
 	}
 	return nil
-}
-
-// batchToken returns the token of a batch's writes to its last record's namespace.
-func batchToken(inserted []Inserted) string {
-	namespace := inserted[len(inserted)-1].Record.Namespace
-	var records []record.Record
-	for _, r := range inserted {
-		if r.Record.Namespace == namespace {
-			records = append(records, r.Record)
-		}
-	}
-	return token(records...)
 }
