@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -19,10 +20,7 @@ type metrics struct {
 
 // measure creates the worker's instruments. stop unregisters the gauges of the queue.
 func (w *Worker) measure() (stop func(), err error) {
-	meter := w.Meter
-	if meter == nil {
-		meter = noop.Meter{}
-	}
+	meter := cmp.Or[metric.Meter](w.Meter, noop.Meter{})
 	var errs [5]error
 	w.metrics.index = attribute.String("index", w.Index)
 	w.metrics.duration, errs[0] = meter.Float64Histogram("triskele.index.batch.duration", metric.WithUnit("s"),
@@ -74,15 +72,7 @@ func (m metrics) called(ctx context.Context, n int, took time.Duration, err erro
 	m.duration.Record(ctx, took.Seconds(), metric.WithAttributes(m.index, attribute.String("outcome", outcome)))
 }
 
-// failed counts a memory that could not be indexed.
-func (m metrics) failed(ctx context.Context, givenUp bool) {
-	if givenUp {
-		m.count(ctx, 1, "given_up")
-		return
-	}
-	m.count(ctx, 1, "failed")
-}
-
+// count counts memories by their outcome.
 func (m metrics) count(ctx context.Context, n int, outcome string) {
 	m.memories.Add(ctx, int64(n), metric.WithAttributes(m.index, attribute.String("outcome", outcome)))
 }

@@ -34,22 +34,12 @@ func reason(err error) string {
 
 // innermost follows the chain of wrapped errors, and the first of each join.
 func innermost(err error) error {
-	for {
-		switch wrapper := err.(type) { //nolint:errorlint // this is what walks the chain
-		case interface{ Unwrap() error }:
-			inner := wrapper.Unwrap()
-			if inner == nil {
-				return err
-			}
-			err = inner
-		case interface{ Unwrap() []error }:
-			inner := wrapper.Unwrap()
-			if len(inner) == 0 {
-				return err
-			}
-			err = inner[0]
-		default:
-			return err
-		}
+	inner := errors.Unwrap(err)
+	if joined, is := err.(interface{ Unwrap() []error }); is && len(joined.Unwrap()) > 0 { //nolint:errorlint // this is what walks the chain
+		inner = joined.Unwrap()[0]
 	}
+	if inner == nil {
+		return err
+	}
+	return innermost(inner)
 }

@@ -206,7 +206,11 @@ func (w *Worker) work(ctx context.Context, tasks []Task) (progress, error) {
 func (w *Worker) fail(ctx context.Context, task Task, failure error, ownFault bool) error {
 	attempt, why := task.Attempts+1, reason(failure)
 	dead := attempt >= maxAttempts && (ownFault || errors.Is(failure, ErrHopeless) || time.Since(task.EnqueuedAt) > patience)
-	w.metrics.failed(ctx, dead)
+	outcome := "failed"
+	if dead {
+		outcome = "given_up"
+	}
+	w.metrics.count(ctx, 1, outcome)
 	w.Log.WarnContext(ctx, "indexing failed", "index", w.Index, "memory", task.Record.ID.String(), "attempt", attempt, "given_up", dead, "reason", why)
 	wait := backoff(task.Attempts)
 	if !ownFault { // a recovered index should get its tasks soon
