@@ -56,26 +56,17 @@ func NewModels(store sqldb.Store) *Models { return &Models{store} }
 // db returns the database for reads.
 func (m *Models) db() sqldb.Scoped { return m.store.DB().In(postgres.AllNamespaces) }
 
-// maxModelAttempts bounds the attempts after conflicts between transactions.
-const maxModelAttempts = 5
-
 // change runs fn in a transaction that locks models and their vectors. SQLite has one writer at a time.
-func (m *Models) change(ctx context.Context, fn func(sqldb.Tx) error) (err error) {
-	for range maxModelAttempts {
-		// Nodes change vectors one at a time, on the connection that changes the tables of which each has a copy.
-		err = m.store.Write(ctx, "; SET LOCAL citus.multi_shard_modify_mode = 'sequential'", func(tx sqldb.Tx) error {
-			if tx.SQLite == nil {
-				if _, err := tx.Postgres.Exec(ctx, `LOCK TABLE dense.models IN EXCLUSIVE MODE`); err != nil {
-					return err
-				}
+func (m *Models) change(ctx context.Context, fn func(sqldb.Tx) error) error {
+	// Nodes change vectors one at a time, on the connection that changes the tables of which each has a copy.
+	return m.store.Write(ctx, "; SET LOCAL citus.multi_shard_modify_mode = 'sequential'", func(tx sqldb.Tx) error {
+		if tx.SQLite == nil {
+			if _, err := tx.Postgres.Exec(ctx, `LOCK TABLE dense.models IN EXCLUSIVE MODE`); err != nil {
+				return err
 			}
-			return fn(tx)
-		})
-		if !postgres.IsRetryable(err) {
-			return err
 		}
-	}
-	return err
+		return fn(tx)
+	})
 }
 
 // exec runs a statement about models in a transaction.

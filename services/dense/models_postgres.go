@@ -119,6 +119,9 @@ func (m *Models) parts(ctx context.Context, model int64) ([]partition, error) {
 	})
 }
 
+// maxDrops bounds the attempts to drop an index.
+const maxDrops = 50
+
 // unprepare drops the index. Its lock timeout is short, so that searches do not queue behind it.
 func (m *Models) unprepare(ctx context.Context, model int64) error {
 	if m.store.File != nil {
@@ -128,7 +131,7 @@ func (m *Models) unprepare(ctx context.Context, model int64) error {
 	if err != nil {
 		return err
 	}
-	for range 10 * maxModelAttempts {
+	for range maxDrops {
 		err = pgx.BeginFunc(ctx, m.store.Pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
 				return err

@@ -40,7 +40,7 @@ func digest(r record.Record) int64 { return hash("extraction " + r.Title + "\x00
 
 // SetExtraction switches extraction of new and changed memories. Off empties ExtractionQueue and keeps the facts.
 func (l *Leg) SetExtraction(ctx context.Context, on bool) error {
-	return l.update(ctx, func(tx sqldb.Tx) error {
+	return l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 		statement := dialect(tx.DB(), `SELECT graph.set_extraction(false)`, `DELETE FROM indexes WHERE name = '`+ExtractionQueue+`'`) // its tasks go by foreign key
 		if on {
 			statement = dialect(tx.DB(), `SELECT graph.set_extraction(true)`, `INSERT INTO indexes (name, sensitive) VALUES ('`+ExtractionQueue+`', 0) ON CONFLICT DO NOTHING`)
@@ -60,7 +60,7 @@ func (l *Leg) Extraction(ctx context.Context) (on bool, err error) {
 
 // EnqueueExtraction enqueues a namespace's unread memories and returns their number.
 func (l *Leg) EnqueueExtraction(ctx context.Context, namespace string) (n int64, err error) {
-	err = l.update(ctx, func(tx sqldb.Tx) error {
+	err = l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 		if tx.SQLite == nil {
 			_, err = tx.In(namespace).Get(ctx, `SELECT graph.enqueue_extraction($1)`, []any{namespace}, &n)
 			return err
@@ -103,7 +103,7 @@ func (l *Leg) PutExtraction(ctx context.Context, r record.Record, x Extraction) 
 		return err
 	}
 	stored := false
-	if err := l.update(ctx, func(tx sqldb.Tx) error {
+	if err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 		current, err := lock(ctx, tx, r.Namespace, []uuid.UUID{r.ID})
 		if stored = err == nil && current[r.ID] == r.Revision; !stored {
 			return err

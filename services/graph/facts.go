@@ -121,7 +121,7 @@ func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, fac
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
-	if err := l.update(ctx, func(tx sqldb.Tx) error {
+	if err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 		stored, err = putFacts(ctx, tx, namespace, origin, list, concepts)
 		return err
 	}); err != nil {

@@ -16,7 +16,7 @@ import (
 // Index implements queue.Indexer.
 func (l *Leg) Index(ctx context.Context, records []record.Record) error {
 	namespaces, documents := documents(records)
-	if err := l.update(ctx, func(tx sqldb.Tx) error {
+	if err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 		current := map[string][]document{}
 		for _, ns := range namespaces { // all memories before the first namespace: forgetting a memory uses the same order
 			revisions, err := lock(ctx, tx, ns, documentIDs(documents[ns]))

@@ -11,23 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/fuser/platform/slice"
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
-
-// maxIndexAttempts bounds the attempts after conflicts between transactions.
-const maxIndexAttempts = 5
-
-// update runs fn in a transaction, anew after a conflict with another one.
-func (l *Leg) update(ctx context.Context, fn func(sqldb.Tx) error) (err error) {
-	for range maxIndexAttempts {
-		if err = l.store.Write(ctx, "", fn); !postgres.IsRetryable(err) {
-			break
-		}
-	}
-	return err
-}
 
 // dialect returns the text for a database.
 func dialect(db sqldb.DB, forPostgres, forSQLite string) string {

@@ -57,7 +57,7 @@ func (l *Leg) embed(ctx context.Context, namespace string, memories []uuid.UUID)
 	if err != nil || len(of) == 0 {
 		return err
 	}
-	return l.update(ctx, func(tx sqldb.Tx) error {
+	return l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 		if _, err := lock(ctx, tx, namespace, memories); err != nil { // the same order of locks as in Index
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
@@ -117,28 +118,21 @@ const reindexBatch = 200
 func (l *Leg) Reindex(ctx context.Context, namespace string) error {
 	defer l.set.Told()
 	words := (&Index{Vectors: l.store.File == nil}).split(ctx, nil)
-	var after uuid.UUID
-	for more := true; more; {
+	for after, ids := uuid.Nil, []uuid.UUID(nil); ; after = ids[len(ids)-1] {
 		err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 			records, err := tx.In(namespace).Records(ctx, `SELECT `+record.Columns+` FROM memory.memories m
 				WHERE m.namespace = $1 AND m.id > $2 ORDER BY m.id LIMIT $3 FOR NO KEY UPDATE`, namespace, after[:], reindexBatch)
+			ids = slice.Map(records, func(r record.Record) uuid.UUID { return r.ID })
 			if err != nil || len(records) == 0 {
-				more = false
 				return err
 			}
 			if err := words.put(ctx, tx, records); err != nil {
 				return err
 			}
-			ids := make([]uuid.UUID, len(records))
-			for i, r := range records {
-				ids[i] = r.ID
-			}
-			more, after = len(ids) == reindexBatch, ids[len(ids)-1]
 			return note(ctx, tx, namespace, ids...)
 		})
-		if err != nil {
+		if err != nil || len(ids) < reindexBatch {
 			return err
 		}
 	}
-	return nil
 }

@@ -74,7 +74,7 @@ func (s *Store) write(ctx context.Context, fn func(transaction) error) (err erro
 	settings := fmt.Sprintf("; SET LOCAL lock_timeout = %d", s.lockTime.Milliseconds())
 	for range txAttempts {
 		err = s.database.Write(ctx, settings, func(tx sqldb.Tx) error { return fn(transaction{tx, s}) })
-		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) && !errors.Is(err, errNamespaceGone) {
+		if !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) && !errors.Is(err, errNamespaceGone) {
 			break
 		}
 	}

@@ -33,14 +33,23 @@ func (s Store) Searched(standby *postgres.Standby) DB {
 	return DB{Postgres: standby.Or(s.Pool)}
 }
 
-// Write runs fn in a transaction that begins with PostgreSQL's settings, as postgres.Write.
-func (s Store) Write(ctx context.Context, settings string, fn func(Tx) error) error {
+// writeAttempts bounds the attempts after conflicts between transactions.
+const writeAttempts = 5
+
+// Write runs fn in a transaction that begins with PostgreSQL's settings, as postgres.Write, and anew after a conflict with another one.
+func (s Store) Write(ctx context.Context, settings string, fn func(Tx) error) (err error) {
 	if s.File != nil {
 		return s.File.Update(ctx, func(tx *sql.Tx) error { return fn(Tx{SQLite: tx}) })
 	}
-	return postgres.Write(ctx, s.Pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {
-		return fn(Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}})
-	})
+	for range writeAttempts {
+		err = postgres.Write(ctx, s.Pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {
+			return fn(Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}})
+		})
+		if !postgres.IsRetryable(err) {
+			break
+		}
+	}
+	return err
 }
 
 // Snapshot runs fn in a read-only transaction on one snapshot.
