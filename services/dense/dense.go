@@ -23,7 +23,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -62,20 +61,17 @@ var errNotFinite = errors.New("the vector has components that are not finite")
 
 // unit scales a vector to length 1 and rounds it to half precision. It returns nil for a zero vector.
 func unit(vector []float32) ([]float32, error) {
-	var squares float64
-	for _, x := range vector {
-		squares += float64(x) * float64(x)
-	}
-	if math.IsNaN(squares) || math.IsInf(squares, 0) {
+	rounded := slices.Clone(vector)
+	if !embed.Normalize(rounded) {
 		return nil, errNotFinite
 	}
-	if squares == 0 {
-		return nil, nil
+	zero := true
+	for i, x := range rounded {
+		rounded[i] = float16.Fromfloat32(x).Float32()
+		zero = zero && x == 0
 	}
-	length := math.Sqrt(squares)
-	rounded := make([]float32, len(vector))
-	for i, x := range vector {
-		rounded[i] = float16.Fromfloat32(float32(float64(x) / length)).Float32()
+	if zero {
+		return nil, nil
 	}
 	return rounded, nil
 }

@@ -298,11 +298,6 @@ const fromLacking = `FROM memory.memories m
 		AND NOT EXISTS (SELECT 1 FROM dense.vectors v
 			WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = $1 AND v.revision >= m.revision)`
 
-func (m *Models) countLacking(ctx context.Context, model int64, namespace string) (n int64, err error) {
-	_, err = m.db().Get(ctx, `SELECT count(*) `+fromLacking, []any{model, namespace}, &n)
-	return n, err
-}
-
 // lacking returns up to n lacking memories with ids above after.
 func (m *Models) lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error) {
 	return m.db().Records(ctx, `SELECT `+record.Columns+` `+fromLacking+` AND m.id > $3 ORDER BY m.id LIMIT $4`, model, namespace, after[:], n)
@@ -363,22 +358,6 @@ func enqueueLacking(ctx context.Context, tx sqldb.Tx, model int64, and string) (
 	return queued, err
 }
 
-// retire ends the building of a model and returns it, or false.
-func (m *Models) retire(ctx context.Context) (info ModelInfo, ok bool, err error) {
-	err = m.change(ctx, func(tx sqldb.Tx) error {
-		db := tx.In(postgres.Entered)
-		if info, ok, err = withStatus(ctx, db, Building); err != nil || !ok {
-			return err
-		}
-		if err := exec(ctx, tx, `UPDATE dense.models SET status = 'retired' WHERE id = $1`, info.ID); err != nil {
-			return err
-		}
-		_, err := db.Get(ctx, `SELECT count(*) FROM dense.vectors WHERE model_id = $1`, []any{info.ID}, &info.Vectors)
-		return err
-	})
-	return info, ok, err
-}
-
 // deleteVectors deletes up to n vectors of a retired model in a namespace, after a given memory. It returns the last memory.
 func (m *Models) deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int, err error) {
 	err = m.store.Write(ctx, "", func(tx sqldb.Tx) error {
@@ -400,13 +379,6 @@ func note(tx sqldb.Tx, namespace string, ids ...uuid.UUID) {
 	if tx.SQLite == nil {
 		tx.Postgres.Add(namespace, string(replica.Vectors), ids...)
 	}
-}
-
-// forget removes a retired model without vectors.
-func (m *Models) forget(ctx context.Context, model int64) error {
-	return m.change(ctx, func(tx sqldb.Tx) error {
-		return exec(ctx, tx, `DELETE FROM dense.models WHERE id = $1 AND status = 'retired'`, model)
-	})
 }
 
 // AllowSensitive lets local active and building models embed sensitive memories, and enqueues these. It returns their number.

@@ -11,7 +11,9 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 const (
@@ -86,8 +88,8 @@ func (b *building) all(ctx context.Context) error {
 		return err
 	}
 	for _, namespace := range namespaces {
-		n, err := b.models.countLacking(ctx, b.model, namespace)
-		if err != nil {
+		var n int64
+		if _, err := b.models.db().Get(ctx, `SELECT count(*) `+fromLacking, []any{b.model, namespace}, &n); err != nil {
 			return err
 		}
 		b.progress.Total += n
@@ -174,9 +176,18 @@ func (b *building) rest(ctx context.Context) error {
 }
 
 // Cancel stops the building of a model in any process and removes it, or returns false.
-func (m *Models) Cancel(ctx context.Context, report func(Progress)) (ModelInfo, bool, error) {
-	cancelled, ok, err := m.retire(ctx)
-	if err != nil || !ok {
+func (m *Models) Cancel(ctx context.Context, report func(Progress)) (cancelled ModelInfo, ok bool, err error) {
+	if err = m.change(ctx, func(tx sqldb.Tx) error {
+		db := tx.In(postgres.Entered)
+		if cancelled, ok, err = withStatus(ctx, db, Building); err != nil || !ok {
+			return err
+		}
+		if err := exec(ctx, tx, `UPDATE dense.models SET status = 'retired' WHERE id = $1`, cancelled.ID); err != nil {
+			return err
+		}
+		_, err := db.Get(ctx, `SELECT count(*) FROM dense.vectors WHERE model_id = $1`, []any{cancelled.ID}, &cancelled.Vectors)
+		return err
+	}); err != nil || !ok {
 		return cancelled, ok, err
 	}
 	return cancelled, true, m.remove(ctx, []ModelInfo{cancelled}, report)
@@ -220,7 +231,9 @@ func (m *Models) remove(ctx context.Context, models []ModelInfo, report func(Pro
 				report(progress)
 			}
 		}
-		if err := m.forget(ctx, model.ID); err != nil {
+		if err := m.change(ctx, func(tx sqldb.Tx) error {
+			return exec(ctx, tx, `DELETE FROM dense.models WHERE id = $1 AND status = 'retired'`, model.ID)
+		}); err != nil {
 			return fmt.Errorf("remove %s: %w", model.Model, err)
 		}
 	}
