@@ -25,6 +25,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
@@ -261,8 +263,7 @@ func (r *runner) start(ctx context.Context, s *System) error {
 	return err
 }
 
-// connect uses a gateway elsewhere. It returns an error if the set's namespaces have memories there, since Close deletes these
-// namespaces.
+// connect uses a gateway elsewhere. It returns an error if the set's namespaces exist there, since Close deletes them.
 func (s *System) connect(ctx context.Context, target string, set *Set, tel *telemetry.Service) error {
 	conn, err := rpc.Dial(target, tel)
 	if err != nil {
@@ -273,13 +274,13 @@ func (s *System) connect(ctx context.Context, target string, set *Set, tel *tele
 	memories := triskelev1.NewMemoryServiceClient(conn)
 	for _, namespace := range set.Namespaces {
 		call, cancel := context.WithTimeout(ctx, timeout)
-		resp, err := memories.List(call, &triskelev1.ListRequest{Namespace: namespace, PageSize: new(int32(1))})
+		_, err := memories.GetNamespace(call, &triskelev1.GetNamespaceRequest{Namespace: namespace})
 		cancel()
-		if err != nil {
-			return fmt.Errorf("list %s: %w", namespace, err)
-		}
-		if len(resp.GetMemories()) > 0 {
-			return fmt.Errorf("the gateway has memories in the namespace %s: an evaluation needs it for itself, and deletes it afterwards", namespace)
+		switch {
+		case err == nil:
+			return fmt.Errorf("the gateway has the namespace %s: an evaluation needs it for itself, and deletes it afterwards", namespace)
+		case status.Code(err) != codes.NotFound:
+			return fmt.Errorf("look for %s: %w", namespace, err)
 		}
 	}
 	s.closers = append(s.closers, func() error {

@@ -13,8 +13,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -148,10 +150,14 @@ func TestGatewayElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, err := memories.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: set.Namespaces[1], Content: "Mine."}})
+	expiry := time.Now().Add(20 * time.Millisecond)
+	mine, err := memories.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{
+		Namespace: set.Namespaces[1], Content: "Mine.", ExpiresAt: timestamppb.New(expiry), // so that no list has it
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(time.Until(expiry))
 	if _, err := eval.Run(t.Context(), options, start(t), log); err == nil || !strings.Contains(err.Error(), set.Namespaces[1]) {
 		t.Errorf("a namespace in use: %v", err)
 	}
