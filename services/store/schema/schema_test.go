@@ -51,6 +51,9 @@ func (d database) open() *sql.DB {
 	}
 	if d.engine == schema.SQLite {
 		db.SetMaxOpenConns(1)
+		if err := db.PingContext(d.t.Context()); err != nil { // sets WAL, for which handles must not wait for each other
+			d.t.Fatal(err)
+		}
 	}
 	d.t.Cleanup(func() { _ = db.Close() })
 	return db

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/XSAM/otelsql"
+	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	modernc "modernc.org/sqlite"
@@ -75,11 +76,24 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		return db
 	}
 	write := open("write", 1, url.Values{"_txlock": {"immediate"}, "_pragma": {"cache_size(-32768)"}})
-	if err := write.Ping(); err != nil { // creates the file and sets WAL before the first read
+	if err := ready(write); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, Wrap(err)), write.Close())
 	}
 	read := open("read", readers, url.Values{"_pragma": {"cache_size(-8192)", "query_only(1)"}})
 	return &DB{Read: read, Write: write, path: absolute}, nil
+}
+
+// ready creates the file and sets WAL before the first read. Processes that create a file at once may wait for each other's locks. SQLite
+// then refuses one of them without waiting for busy_timeout.
+func ready(write *sql.DB) error {
+	_, err := backoff.Retry(context.Background(), func() (struct{}, error) {
+		err := write.Ping()
+		if err != nil && !IsBusy(err) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(20*time.Millisecond)), backoff.WithMaxElapsedTime(5*time.Second))
+	return err
 }
 
 // spanName names a span by its statement, or by the method without one.
