@@ -135,11 +135,11 @@ const (
 
 // result tells the circuit breaker how a call ended that was given so much time. A timeout after too little time says
 // nothing about the dependency's health.
-func (d *dependency) result(err error, given time.Duration) resilience.Result {
+func (d *dependency) result(err error, given time.Duration) error {
 	code := status.Code(err)
 	switch {
 	case rpc.IsPartAway(err):
-		return resilience.Success
+		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):
@@ -154,15 +154,15 @@ func (d *dependency) result(err error, given time.Duration) resilience.Result {
 			patience = max(timesP95*p95, leastPatience)
 		}
 		if given < patience {
-			return resilience.Ignored
+			return resilience.ErrIgnored
 		}
-		return resilience.Failure
+		return resilience.ErrFailure
 	case codes.Canceled:
-		return resilience.Ignored
+		return resilience.ErrIgnored
 	case codes.Unavailable, codes.Internal, codes.Unknown, codes.ResourceExhausted:
-		return resilience.Failure
+		return resilience.ErrFailure
 	}
-	return resilience.Success
+	return nil
 }
 
 // search searches the leg, by the replica that has the namespace in memory. If hedge is set and the answer is unusually slow, it

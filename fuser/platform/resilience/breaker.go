@@ -7,7 +7,7 @@
 //  2. Breaker is a circuit breaker. It refuses calls to a dependency that keeps failing, until one probe succeeds.
 //  3. Hedge sends a second request when the first is unusually slow. Latency gives the delay: the 95th percentile of
 //     recent calls.
-//  4. The caller reports a Result to the Breaker, and whether the answer was slow to the Load.
+//  4. The caller tells the Breaker how the call ended, and the Load whether the answer was slow.
 package resilience
 
 import (
@@ -32,14 +32,11 @@ type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
-// Result is how a call ended, as the circuit breaker counts it.
-type Result = error
-
-// A call that was cancelled, or had too little time, is Ignored: it says nothing about the dependency's health.
+// How a call ended, as the circuit breaker counts it; nil is success. A call that was cancelled, or had too little time, says nothing about
+// the dependency's health.
 var (
-	Success Result
-	Failure Result = errors.New("failure")
-	Ignored Result = errors.New("ignored")
+	ErrFailure = errors.New("failure")
+	ErrIgnored = errors.New("ignored")
 )
 
 // NewBreaker returns a closed circuit breaker. changed, if not nil, is called when it opens and when it closes again. It
@@ -50,7 +47,7 @@ func NewBreaker(changed func(open bool)) *Breaker {
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.ConsecutiveFailures >= failures || c.Requests >= enough && 2*c.TotalFailures >= c.Requests
 		},
-		IsExcluded: func(err error) bool { return errors.Is(err, Ignored) },
+		IsExcluded: func(err error) bool { return errors.Is(err, ErrIgnored) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if changed != nil && (from == gobreaker.StateClosed || to == gobreaker.StateClosed) { // half-open is still open
 				changed(to != gobreaker.StateClosed)
@@ -59,8 +56,8 @@ func NewBreaker(changed func(open bool)) *Breaker {
 	})}
 }
 
-// Allow says whether a call may be made. If so, done must be called once with its result.
-func (b *Breaker) Allow() (done func(Result), ok bool) {
+// Allow says whether a call may be made. If so, done must be called once with how it ended.
+func (b *Breaker) Allow() (done func(error), ok bool) {
 	done, err := b.breaker.Allow()
 	return done, err == nil
 }

@@ -19,7 +19,7 @@ func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes []bool
 		b := resilience.NewBreaker(func(open bool) { changes = append(changes, open) })
-		call := func(r resilience.Result) bool {
+		call := func(r error) bool {
 			done, ok := b.Allow()
 			if ok {
 				done(r)
@@ -27,12 +27,12 @@ func TestBreaker(t *testing.T) {
 			return ok
 		}
 		for range 4 {
-			call(resilience.Failure)
+			call(resilience.ErrFailure)
 		}
 		for range 10 {
-			call(resilience.Ignored)
+			call(resilience.ErrIgnored)
 		}
-		if !call(resilience.Failure) || call(resilience.Success) {
+		if !call(resilience.ErrFailure) || call(nil) {
 			t.Error("five failures in a row did not open it")
 		}
 		time.Sleep(time.Second + ms)
@@ -40,13 +40,13 @@ func TestBreaker(t *testing.T) {
 		if _, second := b.Allow(); !ok || second {
 			t.Errorf("after a second: one call %v, another %v", ok, second)
 		}
-		probe(resilience.Ignored)
-		if !call(resilience.Failure) || call(resilience.Success) {
+		probe(resilience.ErrIgnored)
+		if !call(resilience.ErrFailure) || call(nil) {
 			t.Error("an ignored probe must leave room for another, and a failed one must open the breaker again")
 		}
 		time.Sleep(time.Second + ms)
 		for range 2 {
-			if !call(resilience.Success) {
+			if !call(nil) {
 				t.Error("it stayed open although the probe succeeded")
 			}
 		}
@@ -55,9 +55,9 @@ func TestBreaker(t *testing.T) {
 		}
 		// Half of the calls failing is enough too, if they are not few.
 		for i := range 24 {
-			call([]resilience.Result{resilience.Success, resilience.Failure}[(i+1)%2])
+			call([]error{nil, resilience.ErrFailure}[(i+1)%2])
 		}
-		if call(resilience.Success) {
+		if call(nil) {
 			t.Error("half of the calls failed")
 		}
 	})

@@ -185,7 +185,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		}
 		result, err := e.picker.Pick(info)
 		if err != nil {
-			done(resilience.Ignored)
+			done(resilience.ErrIgnored)
 			return result, err
 		}
 		e.running.Add(1)
@@ -195,7 +195,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		result.Done = func(end balancer.DoneInfo) {
 			e.running.Add(-1)
 			if hurried && status.Code(end.Err) == codes.DeadlineExceeded {
-				done(resilience.Ignored)
+				done(resilience.ErrIgnored)
 			} else {
 				done(resultOf(end.Err))
 			}
@@ -209,17 +209,17 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 }
 
 // resultOf is a call's outcome for its circuit breaker.
-func resultOf(err error) resilience.Result {
+func resultOf(err error) error {
 	if IsPartAway(err) {
-		return resilience.Success
+		return nil
 	}
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown:
-		return resilience.Failure
+		return resilience.ErrFailure
 	case codes.Canceled:
-		return resilience.Ignored
+		return resilience.ErrIgnored
 	}
-	return resilience.Success
+	return nil
 }
 
 // refreshing resolves names every resolveEvery. gRPC does so only when it loses a connection.

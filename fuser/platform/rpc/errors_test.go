@@ -35,10 +35,10 @@ func TestPartAway(t *testing.T) {
 	if got := status.Code(err); got != codes.Unavailable {
 		t.Errorf("got %v, want UNAVAILABLE", got)
 	}
-	if got := resultOf(err); got != resilience.Success {
+	if got := resultOf(err); got != nil {
 		t.Errorf("a circuit breaker counts %v, want a success", got)
 	}
-	if got := resultOf(status.Error(codes.Unavailable, "away")); got != resilience.Failure {
+	if got := resultOf(status.Error(codes.Unavailable, "away")); got != resilience.ErrFailure {
 		t.Errorf("a circuit breaker counts %v of a service that is away, want a failure", got)
 	}
 }
