@@ -25,7 +25,7 @@ type matrix struct {
 	of     stored
 	blocks []block
 	count  int     // rows with a vector
-	exact  bool    // all vectors are compared, and there are no codes: for one question these take longer to make
+	exact  bool    // there are no codes: for one question they take longer to make than vectors to compare
 	steps  []int16 // of the vector that is being set
 	// changes counts vectors that were set or dropped. whitening is of some earlier moment, or nil.
 	changes   int

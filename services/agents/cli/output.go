@@ -40,7 +40,8 @@ func (e *Env) show(asJSON bool, value any, text string) error {
 	return e.print(text)
 }
 
-// answer is show for a call's answer, which comes with an error instead if the call failed. No field of such an answer is set.
+// answer returns the error of a call, or else shows the call's answer. Value and text are made in both cases: an answer that is missing reads
+// as an empty one.
 func (e *Env) answer(err error, asJSON bool, value any, text string) error {
 	if err != nil {
 		return err

@@ -597,7 +597,7 @@ func TestHookWords(t *testing.T) {
 	t.Parallel()
 	shell, err := exec.LookPath("sh")
 	if err != nil {
-		t.Skip("there is no shell")
+		t.Skip("there is no POSIX shell: on Windows")
 	}
 	home, folder := at(t, "linux")
 	words := []string{"/opt/$HOME `id` (x)/triskele", "hook", "--sqlite", "/data/a$b;c 'd'.db"}
