@@ -4,8 +4,8 @@
 //
 //  1. Total bounds the whole call by the caller's deadline, the request's budget and the configured maximum.
 //  2. Plan subtracts a reserve, in which the gateway merges, fetches contents and writes the answer. Of the rest it keeps
-//     a share for reranking, and of what remains a share for the second wave of legs. The first wave has the rest.
-//  3. When a wave begins, each of its legs gets a part of the time that is left until the end of the wave (Leg.Allot).
+//     a share for reranking. The legs have what remains.
+//  3. Each leg gets a part of that (Leg.Allot).
 //
 // Check refuses at start a configuration in which a limit does not fit into the one around it.
 package budget
@@ -24,8 +24,6 @@ const (
 	reserveShare = 0.2
 	leastReserve = 2 * time.Millisecond
 	mostReserve  = 50 * time.Millisecond
-	// secondShare is for the second wave of legs, if there is one.
-	secondShare = 0.3
 	// rerankShare is for the reranker and for fetching the texts that it reads, if there is one.
 	rerankShare = 0.3
 )
@@ -39,12 +37,11 @@ type Config struct {
 // DefaultConfig suits an agent that asks before every turn.
 func DefaultConfig() Config { return Config{Default: 500 * time.Millisecond, Max: 10 * time.Second} }
 
-// Leg bounds one leg's part of its wave's time.
+// Leg bounds one leg's part of the legs' time.
 type Leg struct {
-	Cap    time.Duration // the most it gets; 0 for no cap
-	Share  float64       // the most it gets of the wave's time, above 0 and up to 1
-	Min    time.Duration // with less it is not started; 0 for MinLeg
-	Second bool          // it belongs to the second wave
+	Cap   time.Duration // the most it gets; 0 for no cap
+	Share float64       // the most it gets of that time, above 0 and up to 1
+	Min   time.Duration // with less it is not started; 0 for MinLeg
 }
 
 // ErrTooSmall means that the budget does not suffice for one leg.
@@ -65,46 +62,37 @@ func (c Config) Total(deadline, requested time.Duration) time.Duration {
 	return min(total, c.Max)
 }
 
-// Stages are the optional stages of a recall.
-type Stages struct{ Second, Rerank bool }
-
-// Plan says when each stage must end, counted from the start of the recall: both waves of legs, reranking, and fetching the
-// contents, which comes before reranking. A stage begins when the one before ends, and so also has the time that one left. A
-// stage that is not wanted ends with the one before.
+// Plan says when each stage must end, counted from the start of the recall: the legs, reranking, and fetching the contents,
+// which comes before reranking. A stage begins when the one before ends, and so also has the time that one left. Without
+// reranking, it ends with the legs.
 type Plan struct {
-	First, Second, Rerank, Contents time.Duration
-	Total                           time.Duration // after Contents there is time to write the answer
+	Legs, Rerank, Contents time.Duration
+	Total                  time.Duration // after Contents there is time to write the answer
 }
 
-// Plan divides total. Nothing is kept for a later stage that would get less than MinLeg. It returns ErrTooSmall if the first
-// stage gets less.
-func (Config) Plan(total time.Duration, stages Stages) (Plan, error) {
+// Plan divides total. Nothing is kept for reranking if that would get less than MinLeg. It returns ErrTooSmall if the legs get
+// less.
+func (Config) Plan(total time.Duration, rerank bool) (Plan, error) {
 	reserve := reserveOf(total)
 	plan := Plan{Total: total, Contents: total - min(reserve/2, leastReserve), Rerank: total - reserve}
-	plan.Second = plan.Rerank - kept(plan.Rerank, rerankShare, stages.Rerank)
-	plan.First = plan.Second - kept(plan.Second, secondShare, stages.Second)
-	if plan.First < MinLeg {
+	plan.Legs = plan.Rerank
+	if part := time.Duration(float64(plan.Rerank) * rerankShare); rerank && part >= MinLeg {
+		plan.Legs -= part
+	}
+	if plan.Legs < MinLeg {
 		return plan, ErrTooSmall
 	}
 	return plan, nil
-}
-
-// kept returns the part of left that is kept for a later stage.
-func kept(left time.Duration, share float64, wanted bool) time.Duration {
-	if part := time.Duration(float64(left) * share); wanted && part >= MinLeg {
-		return part
-	}
-	return 0
 }
 
 func reserveOf(total time.Duration) time.Duration {
 	return max(min(time.Duration(float64(total)*reserveShare), mostReserve), leastReserve)
 }
 
-// Allot returns the leg's part of its wave's time. The request's limit for the leg, if not 0, bounds it too. The reason is
+// Allot returns the leg's part of the legs' time. The request's limit for the leg, if not 0, bounds it too. The reason is
 // empty unless the part is too little to start the leg.
-func (l Leg) Allot(wave, requested time.Duration) (budget time.Duration, tooLittle string) {
-	budget = time.Duration(float64(wave) * l.Share)
+func (l Leg) Allot(legs, requested time.Duration) (budget time.Duration, tooLittle string) {
+	budget = time.Duration(float64(legs) * l.Share)
 	if l.Cap > 0 {
 		budget = min(budget, l.Cap)
 	}
@@ -128,33 +116,25 @@ func (c Config) Check(legs map[string]Leg, rerank *Leg) error {
 	case c.Default > c.Max:
 		return fmt.Errorf("budget: default %v exceeds maximum %v", c.Default, c.Max)
 	}
-	stages := Stages{Rerank: rerank != nil}
-	for _, leg := range legs {
-		stages.Second = stages.Second || leg.Second
-	}
-	plan, err := c.Plan(c.Default, stages)
-	if err != nil || stages.Second && plan.Second == plan.First || stages.Rerank && plan.Rerank == plan.Second {
-		return fmt.Errorf("budget: default %v - reserve %v leaves %v; each wave needs %v; the second wave's share would be %g and reranking's %g",
-			c.Default, reserveOf(c.Default), plan.Rerank, MinLeg, secondShare, rerankShare)
+	plan, err := c.Plan(c.Default, rerank != nil)
+	if err != nil || rerank != nil && plan.Rerank == plan.Legs {
+		return fmt.Errorf("budget: default %v - reserve %v leaves %v; the legs and reranking need %v each; reranking's share would be %g",
+			c.Default, reserveOf(c.Default), plan.Rerank, MinLeg, rerankShare)
 	}
 	for name, leg := range legs {
-		wave, which := plan.First, "the first wave has"
-		if leg.Second {
-			wave, which = plan.Second-plan.First, "the second wave has"
-		}
-		if err := c.checkLeg("leg "+name, leg, wave, which); err != nil {
+		if err := c.checkLeg("leg "+name, leg, plan.Legs, "the legs have"); err != nil {
 			return err
 		}
 	}
 	if rerank != nil {
-		return c.checkLeg("reranker", *rerank, plan.Rerank-plan.Second, "are kept for it")
+		return c.checkLeg("reranker", *rerank, plan.Rerank-plan.Legs, "are kept for it")
 	}
 	return nil
 }
 
-// checkLeg checks a leg whose wave has so long of the default budget. which is how an error names the wave.
-func (c Config) checkLeg(name string, leg Leg, wave time.Duration, which string) error {
-	most := c.Max - reserveOf(c.Max) // what the first wave has of the maximum if it is the only stage
+// checkLeg checks a leg whose stage has so long of the default budget. which is how an error names the stage.
+func (c Config) checkLeg(name string, leg Leg, stage time.Duration, which string) error {
+	most := c.Max - reserveOf(c.Max) // what the legs have of the maximum without reranking
 	switch {
 	case !(leg.Share > 0 && leg.Share <= 1):
 		return fmt.Errorf("%s: share %g must be above 0 and at most 1", name, leg.Share)
@@ -163,9 +143,9 @@ func (c Config) checkLeg(name string, leg Leg, wave time.Duration, which string)
 	case leg.Cap > most:
 		return fmt.Errorf("%s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most, c.Max, reserveOf(c.Max))
 	}
-	if got, tooLittle := leg.Allot(wave, 0); tooLittle != "" {
+	if got, tooLittle := leg.Allot(stage, 0); tooLittle != "" {
 		return fmt.Errorf("%s: of the %v that %s of the default budget, share %g and cap %v leave it %v, less than the %v it needs",
-			name, wave, which, leg.Share, leg.Cap, got, leg.least())
+			name, stage, which, leg.Share, leg.Cap, got, leg.least())
 	}
 	return nil
 }

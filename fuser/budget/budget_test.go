@@ -39,36 +39,23 @@ func TestPlanKeepsAReserve(t *testing.T) {
 		time.Second:      {950 * ms, 998 * ms}, // the greatest
 		10 * time.Second: {9950 * ms, 9998 * ms},
 	} {
-		plan := budget.Plan{First: want.legs, Second: want.legs, Rerank: want.legs, Contents: want.contents, Total: total}
-		if got, err := c.Plan(total, budget.Stages{}); got != plan || err != nil {
+		plan := budget.Plan{Legs: want.legs, Rerank: want.legs, Contents: want.contents, Total: total}
+		if got, err := c.Plan(total, false); got != plan || err != nil {
 			t.Errorf("%v: %+v, %v, want %v", total, got, err, plan)
 		}
 	}
-	if _, err := c.Plan(3*ms, budget.Stages{}); !errors.Is(err, budget.ErrTooSmall) {
+	if _, err := c.Plan(3*ms, false); !errors.Is(err, budget.ErrTooSmall) {
 		t.Errorf("3 ms: %v", err)
-	}
-}
-
-func TestPlanKeepsTimeForTheSecondWave(t *testing.T) {
-	c := budget.DefaultConfig()
-	if got, err := c.Plan(100*ms, budget.Stages{Second: true}); err != nil || got != (budget.Plan{First: 56 * ms, Second: 80 * ms, Rerank: 80 * ms, Contents: 98 * ms, Total: 100 * ms}) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	// 1.8 ms would be of no use to it.
-	if got, err := c.Plan(8*ms, budget.Stages{Second: true}); err != nil || got.First != 6*ms {
-		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func TestPlanKeepsTimeForReranking(t *testing.T) {
 	c := budget.DefaultConfig()
-	if got, err := c.Plan(100*ms, budget.Stages{Rerank: true}); err != nil || got != (budget.Plan{First: 56 * ms, Second: 56 * ms, Rerank: 80 * ms, Contents: 98 * ms, Total: 100 * ms}) {
+	if got, err := c.Plan(100*ms, true); err != nil || got != (budget.Plan{Legs: 56 * ms, Rerank: 80 * ms, Contents: 98 * ms, Total: 100 * ms}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := c.Plan(100*ms, budget.Stages{Second: true, Rerank: true}); err != nil || got != (budget.Plan{First: 39200 * time.Microsecond, Second: 56 * ms, Rerank: 80 * ms, Contents: 98 * ms, Total: 100 * ms}) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, err := c.Plan(8*ms, budget.Stages{Rerank: true}); err != nil || got.First != 6*ms {
+	// 1.8 ms would be of no use to it.
+	if got, err := c.Plan(8*ms, true); err != nil || got.Legs != 6*ms {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -77,18 +64,18 @@ func TestInnerBudgetsNest(t *testing.T) {
 	c := budget.DefaultConfig()
 	legs := []budget.Leg{{Share: 1}, {Share: .5}, {Share: 1, Cap: 40 * ms}, {Share: .01}, {Share: 1, Min: 30 * ms}}
 	for total := 4 * ms; total < c.Max; total += 37 * ms {
-		for _, stages := range []budget.Stages{{}, {Second: true}, {Rerank: true}, {Second: true, Rerank: true}} {
-			plan, err := c.Plan(total, stages)
+		for _, rerank := range []bool{false, true} {
+			plan, err := c.Plan(total, rerank)
 			if err != nil {
-				t.Fatalf("%v, %v: %v", total, stages, err)
+				t.Fatalf("%v, %v: %v", total, rerank, err)
 			}
-			if !(0 < plan.First && plan.First <= plan.Second && plan.Second <= plan.Rerank && plan.Rerank < plan.Contents && plan.Contents < plan.Total && plan.Total == total) {
-				t.Fatalf("%v, %v: %+v", total, stages, plan)
+			if !(0 < plan.Legs && plan.Legs <= plan.Rerank && plan.Rerank < plan.Contents && plan.Contents < plan.Total && plan.Total == total) {
+				t.Fatalf("%v, %v: %+v", total, rerank, plan)
 			}
 			for _, leg := range legs {
 				for _, requested := range []time.Duration{0, 10 * ms, time.Minute} {
-					got, tooLittle := leg.Allot(plan.First, requested)
-					if got > plan.First || requested > 0 && got > requested || leg.Cap > 0 && got > leg.Cap || (tooLittle != "") != (got < max(leg.Min, budget.MinLeg)) {
+					got, tooLittle := leg.Allot(plan.Legs, requested)
+					if got > plan.Legs || requested > 0 && got > requested || leg.Cap > 0 && got > leg.Cap || (tooLittle != "") != (got < max(leg.Min, budget.MinLeg)) {
 						t.Fatalf("plan %+v, leg %+v asking %v: %v, %q", plan, leg, requested, got, tooLittle)
 					}
 				}
@@ -111,9 +98,6 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 		"too small a share":      {nil, map[string]budget.Leg{"graph": {Share: .001}}, []string{"graph", "450µs", "2ms"}},
 		"share is not a number":  {nil, map[string]budget.Leg{"graph": {Share: math.NaN()}}, []string{"graph", "NaN"}},
 		"needs more than it has": {nil, map[string]budget.Leg{"graph": {Share: 1, Cap: 20 * ms, Min: 30 * ms}}, []string{"graph", "450ms", "20ms", "30ms"}},
-		"second wave too short":  {nil, map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true, Min: 200 * ms}}, []string{"graph", "second", "135ms", "200ms"}},
-		"second wave gets nothing": {func(c *budget.Config) { c.Default = 6 * ms },
-			map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true}}, []string{"6ms", "2ms", "4ms", "0.3"}},
 	} {
 		c := budget.DefaultConfig()
 		if x.change != nil {
@@ -138,7 +122,7 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 		rerank budget.Leg
 		want   []string
 	}{
-		"gets nothing":           {6 * ms, budget.Leg{Share: 1}, []string{"4ms", "reranking's 0.3"}},
+		"gets nothing":           {6 * ms, budget.Leg{Share: 1}, []string{"4ms", "reranking's share would be 0.3"}},
 		"needs more than it has": {500 * ms, budget.Leg{Share: 1, Min: 200 * ms}, []string{"reranker", "135ms", "200ms"}},
 		"cap above what is left": {500 * ms, budget.Leg{Share: 1, Cap: 10 * time.Second}, []string{"reranker", "10s", "9.95s"}},
 		"fits":                   {500 * ms, budget.Leg{Share: 1, Cap: 100 * ms, Min: 10 * ms}, nil},

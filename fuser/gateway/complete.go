@@ -18,7 +18,7 @@ import (
 // memory without a score has none, where before its score was unknown. Lack of time, or a leg that cannot score, costs the
 // completeness only.
 func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
-	left := r.plan.Second - time.Since(r.start)
+	left := r.plan.Legs - time.Since(r.start)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	missing := make([][]string, len(outcomes)) // computed before the first outcome changes

@@ -44,7 +44,7 @@ type Leg struct {
 }
 
 // LegForm is the syntax of a leg with the defaults of its options. The cap has no default.
-const LegForm = "name=target?weight=1&trust=0&depth=50&quota=0&cap=150ms&share=1&min=2ms&wave=1&limit=64&shed=0&hedge=false"
+const LegForm = "name=target?weight=1&trust=0&depth=50&quota=0&cap=150ms&share=1&min=2ms&limit=64&shed=0&hedge=false"
 
 // ParseLeg reads a leg as LegForm shows it. Trust defaults to that of the default leg of the same name.
 func ParseLeg(text string) (Leg, error) {
@@ -62,7 +62,6 @@ func ParseLeg(text string) (Leg, error) {
 			leg.Trust = known.Trust
 		}
 	}
-	wave := 1
 	err := parseOptions(query, map[string]option{
 		"weight": parsed(&leg.Weight, parseFloat),
 		"trust":  parsed(&leg.Trust, parseFloat),
@@ -74,15 +73,11 @@ func ParseLeg(text string) (Leg, error) {
 		"cap":    parsed(&leg.Budget.Cap, time.ParseDuration),
 		"min":    parsed(&leg.Budget.Min, time.ParseDuration),
 		"share":  parsed(&leg.Budget.Share, parseFloat),
-		"wave":   parsed(&wave, strconv.Atoi),
 	})
 	if err != nil {
 		return wrong(err.Error())
 	}
-	leg.Budget.Second = wave == 2
 	switch {
-	case wave != 1 && wave != 2:
-		return wrong("wave must be 1 or 2")
 	case !(leg.Weight >= 0 && leg.Weight <= 100):
 		return wrong("weight must be from 0 to 100")
 	case !(leg.Trust >= 0 && leg.Trust <= 100):
@@ -221,17 +216,15 @@ func DefaultConfig() Config {
 // check refuses a configuration that cannot work.
 func (c Config) check() error {
 	budgets := map[string]budget.Leg{}
-	first := false
 	for _, leg := range c.Legs {
 		if _, twice := budgets[leg.Name]; twice {
 			return fmt.Errorf("gateway: leg %s is configured twice", leg.Name)
 		}
 		budgets[leg.Name] = leg.Budget
-		first = first || !leg.Budget.Second
 	}
 	switch {
-	case !first:
-		return errors.New("gateway: the first wave needs at least one leg")
+	case len(c.Legs) == 0:
+		return errors.New("gateway: at least one leg is needed")
 	case c.Fusion.Method.Method() == 0:
 		return fmt.Errorf("gateway: fusion %q must be calibrated, rrf, convex or dbsf", c.Fusion.Method)
 	case !(c.Fusion.K >= 0 && c.Fusion.K <= maxK):

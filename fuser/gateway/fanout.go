@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -99,14 +98,11 @@ func (o *outcome) slow() bool {
 	return o.state == triskelev1.LegState_LEG_STATE_TIMED_OUT && o.budget >= leastSlow || o.spent > max(o.budget/2, leastSlow)
 }
 
-// fanOut searches every leg in every namespace: the legs of the first wave in parallel, then those of the second. It returns
-// an outcome for each search, in the order of the configuration.
+// fanOut searches every leg in every namespace, in parallel. It returns an outcome for each search, in the order of the
+// configuration.
 func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
-	outcomes, waves := g.searches(r)
-	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First); !over && len(waves[1]) > 0 {
-		seed(r, outcomes, waves[1])
-		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
-	}
+	outcomes := g.searches(r)
+	g.search(ctx, r, outcomes)
 	for i := range outcomes {
 		o := &outcomes[i]
 		if g.config.Legs[o.leg].Shed == 0 && o.spent > 0 && o.state != triskelev1.LegState_LEG_STATE_FAILED && o.state != triskelev1.LegState_LEG_STATE_SKIPPED {
@@ -116,42 +112,38 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 	return outcomes
 }
 
-// searches returns an outcome for each leg and namespace, none of them asked yet, and the indexes of each wave's.
-func (g *Gateway) searches(r *recall) (outcomes []outcome, waves [2][]int) {
-	outcomes = make([]outcome, 0, len(g.config.Legs)*len(r.req.GetNamespaces()))
+// searches returns an outcome for each leg and namespace, none of them asked yet.
+func (g *Gateway) searches(r *recall) []outcome {
+	outcomes := make([]outcome, 0, len(g.config.Legs)*len(r.req.GetNamespaces()))
 	for i, leg := range g.config.Legs {
 		for n, namespace := range r.req.GetNamespaces() {
-			wave, with := 0, r.settings[n].legs[i]
-			if leg.Budget.Second {
-				wave = 1
-			}
+			with := r.settings[n].legs[i]
 			s := search{leg: i, name: leg.Name, namespace: namespace, legSettings: with, pressure: r.pressure, request: &triskelev1.SearchRequest{
 				Namespace: namespace, Query: r.req.GetQuery(), TextOf: r.req.GetTextOf(), Vector: r.req.GetVector(), Filter: r.req.GetFilter(), AsOf: r.req.GetAsOf(),
 				Depth: int32(with.depth), MinScore: with.minScore, Scorer: with.scorer, Traversal: with.traversal, Borrow: with.borrow,
 				AtLeast: r.tokens[namespace], Explain: r.req.GetExplain(), ReturnSpans: r.req.GetReturnSpans(),
-				ReturnVector: wave == 0 && (r.settings[0].completing() || r.plan.Second > r.plan.First),
+				ReturnVector: r.settings[0].completing(),
 				MarkExact:    r.fusion.ExactBonus > 0 || r.fusion.Method == calibrated,
 			}}
-			waves[wave] = append(waves[wave], len(outcomes))
 			outcomes = append(outcomes, outcome{search: s, ending: ending{state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off}})
 		}
 	}
-	return outcomes, waves
+	return outcomes
 }
 
-// wave runs searches in parallel until all have ended. None outlives its budget: gRPC ends a call with its context. The wave
-// ends earlier, and the recall's searching is over, if the recall has to fail. The later wave's searches are not asked then.
-func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, later []int, left time.Duration) (over bool) {
+// search runs all searches until they have ended. None outlives its budget: gRPC ends a call with its context. Those that run
+// are not waited for if the recall has to fail.
+func (g *Gateway) search(ctx context.Context, r *recall, outcomes []outcome) {
 	searching, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	type ended struct {
 		at int
 		outcome
 	}
-	results := make(chan ended, len(now)) // has room for all: a search that is not waited for does not block
+	results := make(chan ended, len(outcomes)) // has room for all: a search that is not waited for does not block
 	running := map[int]bool{}
-	for _, i := range g.slowestLast(now, outcomes) {
-		if g.allot(ctx, &outcomes[i], left) {
+	for _, i := range g.slowestLast(outcomes) {
+		if g.allot(ctx, &outcomes[i], r.plan.Legs) {
 			running[i] = true
 			s := outcomes[i].search
 			g.workers.Go(func() { results <- ended{i, g.ask(searching, s)} })
@@ -165,37 +157,33 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 			continue
 		}
 		cancel(errUnneeded)
-		for _, i := range slices.Concat(slices.Collect(maps.Keys(running)), later) {
-			o := &outcomes[i]
-			if o.off != "" {
-				continue
-			}
-			if o.unneeded, o.reason = true, errUnneeded.Error(); running[i] {
-				o.spent = time.Since(r.start)
-			} else {
-				g.notAsked(ctx, *o)
-			}
+		for i := range running {
+			outcomes[i].unneeded, outcomes[i].reason, outcomes[i].spent = true, errUnneeded.Error(), time.Since(r.start)
 		}
-		return true
+		return
 	}
-	return false
 }
 
 // slowestLast orders searches by what their legs usually take. Of goroutines that become ready, Go's scheduler runs the latest first, on
 // the same processor. So the slowest leg in this process does not wait for another one to end.
-func (g *Gateway) slowestLast(searches []int, outcomes []outcome) []int {
-	return slices.SortedStableFunc(slices.Values(searches), func(a, b int) int {
+func (g *Gateway) slowestLast(outcomes []outcome) []int {
+	order := make([]int, len(outcomes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Compare(g.legs[outcomes[a].leg].latency.Median(), g.legs[outcomes[b].leg].latency.Median())
 	})
+	return order
 }
 
-// allot gives a search its part of the wave's time. It returns false if the leg is off or the time is too little.
-func (g *Gateway) allot(ctx context.Context, o *outcome, wave time.Duration) bool {
+// allot gives a search its part of the legs' time. It returns false if the leg is off or the time is too little.
+func (g *Gateway) allot(ctx context.Context, o *outcome, legs time.Duration) bool {
 	if o.off != "" {
 		return false
 	}
 	var tooLittle string
-	if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Allot(wave, o.deadline); tooLittle != "" {
+	if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Allot(legs, o.deadline); tooLittle != "" {
 		o.reason, o.late = tooLittle, true
 		g.notAsked(ctx, *o)
 		return false
@@ -205,36 +193,3 @@ func (g *Gateway) allot(ctx context.Context, o *outcome, wave time.Duration) boo
 
 // errUnneeded ends the outstanding searches of a recall that has to fail.
 var errUnneeded = errors.New("not waited for: the call fails without it")
-
-// maxSeeds is the most memories of a namespace that a leg of the second wave starts from.
-const maxSeeds = 100
-
-// seed gives the searches of the second wave the hits of the first in their namespace, and the query's vector.
-func seed(r *recall, outcomes []outcome, second []int) {
-	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string]legAnswer{}
-	for _, o := range outcomes {
-		if len(o.answer.GetVector()) > 0 {
-			vectors[o.namespace] = o.answer
-		}
-	}
-	options := r.fusion
-	options.Limit, options.Reserve, options.Sort, options.Quotas = maxSeeds, 0, triskelev1.SortBy_SORT_BY_IMPORTANCE, nil // without the prior
-	for _, namespace := range r.req.GetNamespaces() {
-		found := slices.DeleteFunc(lists(outcomes), func(l fusion.List) bool { return l.Namespace != namespace })
-		hits := fusion.Fuse(found, options).Hits
-		for _, hit := range hits {
-			score := 1.
-			if hits[0].Score > 0 {
-				score = hit.Score / hits[0].Score
-			}
-			seeds[namespace] = append(seeds[namespace], &triskelev1.Seed{Id: hit.ID, Score: score})
-		}
-	}
-	for _, i := range second {
-		o := &outcomes[i]
-		o.request.Seeds = seeds[o.namespace]
-		if len(o.request.Vector) == 0 {
-			o.request.Vector, o.request.VectorModel = vectors[o.namespace].GetVector(), vectors[o.namespace].GetVectorModel()
-		}
-	}
-}

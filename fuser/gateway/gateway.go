@@ -5,8 +5,8 @@
 //
 //  1. newRecall resolves the settings: the configuration, the policies of the namespace, the request. It divides the time
 //     among the stages (package budget).
-//  2. fanOut searches every leg in every namespace: the legs of the first wave in parallel, then those of the second, which
-//     start from the first wave's hits. Each search passes its leg's concurrency limit and circuit breaker (call).
+//  2. fanOut searches every leg in every namespace, in parallel. Each search passes its leg's concurrency limit and circuit
+//     breaker (call).
 //  3. checkAnswered fails the recall if no leg answered, or a required one did not. Any other failure makes it degraded.
 //  4. With the convex combination, complete asks the legs for the scores of each other's hits. Package fusion merges.
 //  5. winners fetches the contents of the best memories and leaves out duplicates; rerank may change their order.

@@ -538,8 +538,8 @@ func TestMalformedAnswersAreAFailureOfTheLeg(t *testing.T) {
 }
 
 func TestParseLeg(t *testing.T) {
-	got, err := gateway.ParseLeg("temporal=dns:///temporal:7400?weight=0.5&trust=2&depth=20&quota=2&cap=150ms&share=0.8&min=5ms&wave=2&limit=8&shed=2&hedge=true")
-	want := gateway.Leg{Name: "temporal", Target: "dns:///temporal:7400", Weight: .5, Trust: 2, Depth: 20, Quota: 2, Limit: 8, Shed: 2, Hedge: true, Budget: budget.Leg{Cap: 150 * ms, Share: .8, Min: 5 * ms, Second: true}}
+	got, err := gateway.ParseLeg("temporal=dns:///temporal:7400?weight=0.5&trust=2&depth=20&quota=2&cap=150ms&share=0.8&min=5ms&limit=8&shed=2&hedge=true")
+	want := gateway.Leg{Name: "temporal", Target: "dns:///temporal:7400", Weight: .5, Trust: 2, Depth: 20, Quota: 2, Limit: 8, Shed: 2, Hedge: true, Budget: budget.Leg{Cap: 150 * ms, Share: .8, Min: 5 * ms}}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -549,7 +549,7 @@ func TestParseLeg(t *testing.T) {
 	if got, err = gateway.ParseLeg("lexical=127.0.0.1:7401"); err != nil || got.Weight != 1 || got.Trust != 0 || got.Depth != 50 || got.Budget.Share != 1 || got.Limit != 64 || got.Shed != 0 {
 		t.Errorf("defaults: %+v, %v", got, err)
 	}
-	for _, text := range []string{"", "lexical", "=x", "lexical=", "l=x?weight=-1", "l=x?weight=NaN", "l=x?trust=-1", "l=x?trust=NaN", "l=x?depth=0", "l=x?depth=1e9", "l=x?cap=soon", "l=x?quota=-1", "l=x?wave=3", "l=x?limit=-1", "l=x?shed=10", "l=x?hedge=maybe", "l=x?colour=red", "l=x?%zz"} {
+	for _, text := range []string{"", "lexical", "=x", "lexical=", "l=x?weight=-1", "l=x?weight=NaN", "l=x?trust=-1", "l=x?trust=NaN", "l=x?depth=0", "l=x?depth=1e9", "l=x?cap=soon", "l=x?quota=-1", "l=x?limit=-1", "l=x?shed=10", "l=x?hedge=maybe", "l=x?colour=red", "l=x?%zz"} {
 		if got, err := gateway.ParseLeg(text); err == nil {
 			t.Errorf("%q: accepted as %+v", text, got)
 		}
@@ -562,14 +562,9 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, edit := range map[string]func(*gateway.Config){
-		"no legs":        func(c *gateway.Config) { c.Legs = nil },
-		"the same twice": func(c *gateway.Config) { c.Legs[1].Name = "lexical" },
-		"does not nest":  func(c *gateway.Config) { c.Legs[0].Budget.Cap = time.Hour },
-		"no first wave": func(c *gateway.Config) {
-			for i := range c.Legs {
-				c.Legs[i].Budget.Second = true
-			}
-		},
+		"no legs":                       func(c *gateway.Config) { c.Legs = nil },
+		"the same twice":                func(c *gateway.Config) { c.Legs[1].Name = "lexical" },
+		"does not nest":                 func(c *gateway.Config) { c.Legs[0].Budget.Cap = time.Hour },
 		"memory limit below 0":          func(c *gateway.Config) { c.Memory.Limit = -1 },
 		"memory cap beyond all budgets": func(c *gateway.Config) { c.Memory.Cap = time.Hour },
 		"negative k":                    func(c *gateway.Config) { c.Fusion.K = -1 },

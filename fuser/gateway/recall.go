@@ -84,7 +84,7 @@ func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev
 		}
 	}
 	total := g.config.Budget.Total(left, req.GetBudget().AsDuration())
-	if r.plan, err = g.config.Budget.Plan(total, budget.Stages{Second: g.hasSecond(r.settings), Rerank: r.settings[0].reranks(req)}); err != nil {
+	if r.plan, err = g.config.Budget.Plan(total, r.settings[0].reranks(req)); err != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
 	r.fusion = r.settings[0].fusion(req, g.config.Legs, start)
@@ -92,18 +92,6 @@ func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev
 		r.fusion.Reserve = max(r.fusion.Reserve, maxTimed-r.fusion.Limit)
 	}
 	return r, nil
-}
-
-// hasSecond says whether a recall has a second wave.
-func (g *Gateway) hasSecond(all []settings) bool {
-	return slices.ContainsFunc(all, func(s settings) bool {
-		for i, leg := range s.legs {
-			if g.config.Legs[i].Budget.Second && leg.off == "" {
-				return true
-			}
-		}
-		return false
-	})
 }
 
 func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest, note *recent.Recall) (*triskelev1.RecallResponse, error) {

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -14,7 +13,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -25,10 +23,6 @@ import (
 // waited for.
 func TestSpans(t *testing.T) {
 	limit := int32(2)
-	asked := leg{search: func(context.Context, *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
-		t.Error("a leg of the second wave was asked")
-		return nil, status.Error(codes.Internal, "")
-	}}
 	for name, x := range map[string]struct {
 		edit  func(*gateway.Config)
 		legs  []leg
@@ -56,29 +50,30 @@ func TestSpans(t *testing.T) {
 				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 80ms); the graph leg failed (cannot be reached).",
 			},
 		},
-		"no time for the second wave": {
-			edit: secondWave, legs: []leg{finds(bm25, "a"), after(time.Hour, cosine), finds(hops, "b")},
-			req: func(r *triskelev1.RecallRequest) { r.Budget.Nanos = int32(6 * ms) },
+		"too little time for one": {
+			edit: func(c *gateway.Config) { c.Legs[2].Budget.Min = 90 * ms }, legs: []leg{finds(bm25, "a"), after(time.Hour, cosine), finds(hops, "b")},
 			spans: []string{
-				"retrieval dense TIMED_OUT 0 no answer within 4ms !",
-				"retrieval graph SKIPPED 0 its share of the budget would be 0s, but it needs 2ms !", "retrieval lexical OK 1",
-				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 4ms); the graph leg was skipped (its share of the budget would be 0s, but it needs 2ms).",
+				"retrieval dense TIMED_OUT 0 no answer within 80ms !",
+				"retrieval graph SKIPPED 0 its share of the budget would be 80ms, but it needs 90ms !", "retrieval lexical OK 1",
+				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 80ms); the graph leg was skipped (its share of the budget would be 80ms, but it needs 90ms).",
 			},
 		},
 		"a required one fails": {
-			edit: secondWave, legs: []leg{after(50*ms, bm25, "a"), fails(codes.Internal), asked},
-			req: func(r *triskelev1.RecallRequest) { r.RequiredLegs = []string{"dense"} }, fails: true,
+			legs: []leg{after(50*ms, bm25, "a"), fails(codes.Internal), after(50*ms, hops)},
+			req:  func(r *triskelev1.RecallRequest) { r.RequiredLegs = []string{"dense"} }, fails: true,
 			spans: []string{
 				"retrieval dense FAILED 0 failed with Internal !", "retrieval graph SKIPPED 0 not waited for: the call fails without it",
 				"retrieval lexical SKIPPED 0 not waited for: the call fails without it", "search_memory    !",
 			},
 		},
 		"one is off, and a required one fails": {
-			edit: secondWave, legs: []leg{finds(bm25, "a"), fails(codes.Internal), asked},
+			legs: []leg{after(50*ms, bm25, "a"), fails(codes.Internal), finds(hops)},
 			req: func(r *triskelev1.RecallRequest) {
 				r.RequiredLegs, r.Legs = []string{"dense"}, map[string]*triskelev1.LegOptions{"graph": {Enabled: new(bool)}}
 			},
-			fails: true, spans: []string{"retrieval dense FAILED 0 failed with Internal !", "retrieval lexical OK 1", "search_memory    !"},
+			fails: true, spans: []string{
+				"retrieval dense FAILED 0 failed with Internal !", "retrieval lexical SKIPPED 0 not waited for: the call fails without it", "search_memory    !",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

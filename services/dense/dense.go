@@ -151,13 +151,13 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 }
 
 // found makes a result without hits. reason is queryVector's.
-func found(q leg.Query, model embed.Model, vector []float32, reason string) leg.Result {
+func found(q leg.Query, vector []float32, reason string) leg.Result {
 	result := leg.Result{Reason: reason, ScoreKind: cosine}
 	if reason != "" {
 		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
 	}
 	if q.ReturnVector {
-		result.Vector, result.Model = vector, model.String()
+		result.Vector = vector
 	}
 	return result
 }

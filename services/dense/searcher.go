@@ -142,7 +142,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if vector == nil {
 		return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: cosine}, nil
 	}
-	result := found(q, l.embedder.Model(), vector, reason)
+	result := found(q, vector, reason)
 	err = l.inMemory(ctx, q, vector, func(view *replica.View, vector []float32, c comparison) (err error) {
 		if q.ReturnVector {
 			result.Vector = vector

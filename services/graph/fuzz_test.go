@@ -106,8 +106,7 @@ func FuzzNetwork(f *testing.F) {
 				n.name(in.concept(), []string{"", "heron crane", "\xff\xfe", "x"}[in.byte()%4], in.vector())
 			default:
 				text := words("which heron crane is x", maxQueryWords)
-				q := leg.Query{Namespace: "n", Text: "which heron crane is x", Depth: 3, Explain: true, Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK,
-					Seeds: []leg.Seed{{ID: fuzzID(in.few()), Score: 1}}}
+				q := leg.Query{Namespace: "n", Text: "which heron crane is x", Depth: 3, Explain: true, Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK}
 				if in.byte()%2 == 0 {
 					q.AsOf = time.UnixMicro(in.int64())
 				}

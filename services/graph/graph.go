@@ -8,8 +8,7 @@
 //  1. Take the namespace's image in memory, which follows the database (package replica). The graph is a part of it
 //     (part.go, network.go).
 //  2. Link the query to concepts: by name, then by similar spelling, else by similar vectors (link.go, fuzzy.go).
-//  3. Compute personalised PageRank from these concepts and the seeds of the request (pagerank.go), or spread weights over
-//     a fixed number of hops (hops.go).
+//  3. Compute personalised PageRank from these concepts (pagerank.go), or spread weights over a fixed number of hops (hops.go).
 //  4. Return the best memories that pass the filter (search.go).
 //
 // If the image is not in memory, PostgreSQL searches by hop decay in SQL (walk.go). A search abstains if nothing in the

@@ -132,50 +132,11 @@ func TestAliases(t *testing.T) {
 	})
 }
 
-func TestSeeds(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		s := open(f)
-		teo := storetest.Record(ns, "teo: we saw Teo", nil)
-		seed := storetest.Record(ns, "seed: it was seen that Kittiwake lies here", nil)
-		beside := storetest.Record(ns, "beside: they say Kittiwake is old", nil)
-		f.Insert(t, teo, seed, beside)
-		f.Drain(t, "graph", s)
-		q := ranked("Teo")
-		if got := find(t, f, s, q); got != "teo:" {
-			t.Errorf("found %s", got)
-		}
-		q.Seeds = []leg.Seed{{ID: seed.ID, Score: 2}, {ID: uuid.New(), Score: 1}}
-		if got := find(t, f, s, q); got != "teo: seed: beside:" {
-			t.Errorf("with a seed: found %s", got)
-		}
-		q.Text = "Zanzibar"
-		if result := search(t, s, q); result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
-			t.Errorf("nothing links, seeds or not: %+v", result)
-		}
-	})
-}
-
 func put(t *testing.T, s *graph.Leg, facts ...graph.Fact) {
 	t.Helper()
 	if n, err := s.PutFacts(t.Context(), ns, graph.OriginImport, facts); err != nil || n != len(facts) {
 		t.Fatalf("stored %d of %d facts: %v", n, len(facts), err)
 	}
-}
-
-// The other legs find memories that the graph has no row of: sensitive ones, and those that it has not indexed yet.
-func TestSeedThatTheGraphLacks(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		s := openWith(f, graph.Config{})
-		teo := storetest.Record(ns, "Teo Marin keeps the lighthouse", func(r *record.Record) { r.Title = "Teo Marin" })
-		private := storetest.Record(ns, "the PIN is 1234", func(r *record.Record) { r.Sensitive = true })
-		f.Insert(t, teo, private)
-		f.Drain(t, "graph", s)
-		q := leg.Query{Text: "Teo Marin", Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK, Seeds: []leg.Seed{{ID: private.ID, Score: 2}}}
-		if hits := search(t, s, q).Hits; len(hits) != 1 || hits[0].ID != teo.ID {
-			t.Errorf("found %v, want memory %s", hits, teo.ID)
-		}
-	})
 }
 
 // TestFactsReplaceEachOther: of a relation with one object at a time the newest fact holds, whatever came in first, and an
@@ -431,7 +392,6 @@ func TestNetworksAgree(t *testing.T) {
 				if n%2 == 1 { // names nothing, and is near to facts and names
 					q = ranked(fmt.Sprintf("nameless%dx knowing name%dxy", random.IntN(9), random.IntN(60)))
 				}
-				q.Seeds = []leg.Seed{{ID: records[random.IntN(200)].ID, Score: 1}}
 				results[i][j] = append(results[i][j], search(t, s, q))
 			}
 		}

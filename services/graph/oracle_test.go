@@ -279,7 +279,7 @@ func TestHistoriesLeaveNoTrace(t *testing.T) {
 		}
 		for range 30 {
 			text := words(fmt.Sprintf("who saw %s and %s", vocabulary(random.Uint64N(200)), vocabulary(random.Uint64N(40))), maxQueryWords)
-			q := leg.Query{Depth: 1 + random.IntN(100), Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK, Seeds: []leg.Seed{{ID: id, Score: 1}}}
+			q := leg.Query{Depth: 1 + random.IntN(100), Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK}
 			if random.IntN(2) == 0 {
 				q.AsOf = time.UnixMicro(int64(random.IntN(1500)))
 			}

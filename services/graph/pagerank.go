@@ -1,13 +1,10 @@
 package graph
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/leg"
 )
@@ -15,11 +12,6 @@ import (
 const (
 	// damping is the share of a node's mass that is passed on, as in HippoRAG 2 (Gutiérrez et al., 2025).
 	damping = 0.5
-	// seedWeight is the mass of the best seed memory. The query's concepts have 1 together. The HippoRAG 2 paper gives
-	// passages 0.05 of their score. maxSeeds bounds the seeds, so that together they weigh less than the
-	// concepts.
-	seedWeight = 0.05
-	maxSeeds   = 10
 	// unit is the mass of all seeds. Masses are integers, so that sums do not depend on their order: row numbers decide no
 	// rank.
 	unit = 1 << 60
@@ -388,8 +380,8 @@ func relationsNamed(query []word) func(relation string) bool {
 	}
 }
 
-// rank walks from the concepts that the query names, else from the most similar concepts and facts, and from the
-// seeds. It returns nil if nothing links. Only memories that pass are returned.
+// rank walks from the concepts that the query names, else from the most similar concepts and facts. It returns nil if nothing
+// links. Only memories that pass are returned.
 func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *leg.Result {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
 	starts := n.link(text, ps, time)
@@ -416,11 +408,6 @@ func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps 
 	for i := range seeds {
 		seeds[i].weight /= total
 	}
-	for id, weight := range seedWeights(q.Seeds) {
-		if at, known := n.rows.Row(id); known && weight > 0 && n.live(at, time) {
-			seeds = append(seeds, seed{memoryAt(at), weight})
-		}
-	}
 	w.begin()
 	defer w.end()
 	w.run(seeds)
@@ -428,25 +415,6 @@ func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps 
 	found := w.ranking(q, pass)
 	found.Coverage = n.coverage(text, ps, starts)
 	return found
-}
-
-// seedWeights scales the best seeds' scores to 0 .. seedWeight; the worst given seed is 0.
-func seedWeights(seeds []leg.Seed) map[uuid.UUID]float64 {
-	if len(seeds) == 0 {
-		return nil
-	}
-	sorted := slices.SortedFunc(slices.Values(seeds), func(a, b leg.Seed) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), slices.Compare(a.ID[:], b.ID[:]))
-	})
-	high, low := sorted[0].Score, sorted[len(sorted)-1].Score
-	out := map[uuid.UUID]float64{}
-	for _, s := range sorted[:min(len(sorted), maxSeeds)] {
-		out[s.ID] = seedWeight
-		if high > low {
-			out[s.ID] *= (s.Score - low) / (high - low)
-		}
-	}
-	return out
 }
 
 // evenPages raises memories with the same named title to the best one's score. The name is ambiguous, so importance and

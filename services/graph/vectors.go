@@ -263,7 +263,7 @@ type meaning struct {
 
 // meaningOf embeds a query. It returns no vector if the embedder fails or is late: names link without it.
 func (l *Leg) meaningOf(ctx context.Context, q leg.Query) meaning {
-	if l.config.Embedder == nil {
+	if l.config.Embedder == nil || q.Text == "" {
 		return meaning{}
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -275,14 +275,9 @@ func (l *Leg) meaningOf(ctx context.Context, q leg.Query) meaning {
 	if err != nil {
 		return meaning{}
 	}
-	model, vector := l.config.Embedder.Model(), q.Vector
-	if q.VectorModel != l.config.modelName() {
-		if q.Text == "" {
-			return meaning{}
-		}
-		if vector, err = l.config.Embedder.EmbedQuery(ctx, model.QueryPrefix+q.Text); err != nil {
-			return meaning{}
-		}
+	vector, err := l.config.Embedder.EmbedQuery(ctx, l.config.Embedder.Model().QueryPrefix+q.Text)
+	if err != nil {
+		return meaning{}
 	}
 	return meaning{encode(vector), cosines}
 }

@@ -129,18 +129,6 @@ func TestMeaning(t *testing.T) {
 		if found(t, s, near, harbour) || !found(t, s, leg.Query{Text: "harbour gatehouse keepers"}, harbour) {
 			t.Error("an embedder that fails")
 		}
-		model.err = nil
-		// A vector that the dense leg made counts if it is the same model's.
-		vector, err := model.EmbedQuery(t.Context(), near.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		model.err = errors.New("down")
-		for of, want := range map[string]bool{model.Model().String(): true, "another": false, "": false} {
-			if got := found(t, s, leg.Query{Vector: vector, VectorModel: of}, harbour); got != want {
-				t.Errorf("a vector of %q: found %v", of, got)
-			}
-		}
 	})
 }
 

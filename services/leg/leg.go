@@ -57,8 +57,6 @@ type Query struct {
 	Namespace    string
 	Text         string
 	Vector       []float32
-	VectorModel  string // model that made Vector, if known
-	Seeds        []Seed
 	Filter       record.Filter
 	Depth        int      // 1 to 1,000
 	MinScore     *float64 // on the searcher's raw scale, of Hit.Own
@@ -71,12 +69,6 @@ type Query struct {
 	AsOf         time.Time // the time whose facts are searched; the zero time means now
 	Explain      bool      // fill Result.Paths
 	TextOf       uuid.UUID // the memory that Text was copied from; uuid.Nil if unknown or none
-}
-
-// Seed is a memory that another leg found.
-type Seed struct {
-	ID    uuid.UUID
-	Score float64
 }
 
 // Hit is a memory that was found, without its contents.
@@ -107,7 +99,6 @@ type Result struct {
 	Reason    string              // shown to the caller; never text of the query or of a memory
 	ScoreKind triskelev1.ScoreKind
 	Vector    []float32 // of the query, if Query.ReturnVector
-	Model     string    // model that made Vector
 	Coverage  float64   // share of the query that the searcher understood, 0 to 1; 0 if it cannot tell
 	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
 
@@ -224,21 +215,20 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 		return nil, err
 	}
 	resp := &triskelev1.SearchResponse{
-		Hits:        make([]*triskelev1.LegHit, len(result.Hits)),
-		State:       result.State,
-		Reason:      result.Reason,
-		ScoreKind:   result.ScoreKind,
-		Vector:      result.Vector,
-		VectorModel: result.Model,
-		Coverage:    result.Coverage,
-		Spans:       spans,
-		Behind:      result.behind,
-		Stale:       result.Stale,
-		Away:        result.Away,
-		Attainable:  result.Attainable,
-		Memories:    result.Memories,
-		Terms:       int32(result.Terms),
-		Spent:       durationpb.New(time.Since(start)),
+		Hits:       make([]*triskelev1.LegHit, len(result.Hits)),
+		State:      result.State,
+		Reason:     result.Reason,
+		ScoreKind:  result.ScoreKind,
+		Vector:     result.Vector,
+		Coverage:   result.Coverage,
+		Spans:      spans,
+		Behind:     result.behind,
+		Stale:      result.Stale,
+		Away:       result.Away,
+		Attainable: result.Attainable,
+		Memories:   result.Memories,
+		Terms:      int32(result.Terms),
+		Spent:      durationpb.New(time.Since(start)),
 	}
 	if result.Age > 0 {
 		resp.Age = durationpb.New(result.Age)
@@ -424,8 +414,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
-	query.VectorModel, query.ReturnVector = req.GetVectorModel(), req.GetReturnVector()
-	query.Depth, query.MinScore, query.MarkExact = int(req.GetDepth()), req.MinScore, req.GetMarkExact()
+	query.Depth, query.MinScore, query.MarkExact, query.ReturnVector = int(req.GetDepth()), req.MinScore, req.GetMarkExact(), req.GetReturnVector()
 	query.Traversal, query.Explain = req.GetTraversal(), req.GetExplain()
 	if req.AsOf != nil {
 		query.AsOf = req.GetAsOf().AsTime()
@@ -439,13 +428,6 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 			return Query{}, rpc.Invalid("at_least", "must be a revision token of the namespace")
 		}
 		query.AtLeast = token.Sequence
-	}
-	for i, seed := range req.GetSeeds() {
-		id, err := uuid.Parse(seed.GetId())
-		if err != nil {
-			return Query{}, rpc.Invalid(fmt.Sprintf("seeds[%d].id", i), "must be a UUID")
-		}
-		query.Seeds = append(query.Seeds, Seed{id, seed.GetScore()})
 	}
 	return query, nil
 }

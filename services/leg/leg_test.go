@@ -50,21 +50,21 @@ func serve(t *testing.T, s searcher) *leg.Server {
 }
 
 func TestSearchTranslates(t *testing.T) {
-	id, seed := uuid.New(), uuid.New()
+	id, next := uuid.New(), uuid.New()
 	minScore := .25
 	s := serve(t, func(_ context.Context, q leg.Query) (leg.Result, error) {
 		if q.Namespace != "n" || q.Text != "x" || len(q.Vector) != 2 || q.Depth != 7 || *q.MinScore != minScore || !q.ReturnVector ||
-			len(q.Seeds) != 1 || q.Seeds[0] != (leg.Seed{ID: seed, Score: .5}) || q.Filter.TagsAny[0] != "a" {
+			q.Filter.TagsAny[0] != "a" {
 			t.Errorf("query %+v", q)
 		}
 		return leg.Result{
-			Hits:  []leg.Hit{{ID: id, Score: 2, Importance: .5, CreatedAt: time.Unix(7, 0)}, {ID: seed, Score: 1}},
+			Hits:  []leg.Hit{{ID: id, Score: 2, Importance: .5, CreatedAt: time.Unix(7, 0)}, {ID: next, Score: 1}},
 			State: triskelev1.LegState_LEG_STATE_FALLBACK, Reason: "r", ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25, Vector: []float32{1},
 		}, nil
 	})
 	resp, err := s.Search(t.Context(), &triskelev1.SearchRequest{
 		Namespace: "n", Query: "x", Vector: []float32{1, 2}, Depth: 7, MinScore: &minScore, ReturnVector: true,
-		Seeds: []*triskelev1.Seed{{Id: seed.String(), Score: .5}}, Filter: &triskelev1.Filter{TagsAny: []string{"a"}},
+		Filter: &triskelev1.Filter{TagsAny: []string{"a"}},
 	})
 	if err != nil {
 		t.Fatal(err)

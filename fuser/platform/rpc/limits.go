@@ -15,7 +15,7 @@ import (
 // thousand memories of 64 KiB come in several messages.
 var limits = map[string]int{
 	triskelev1.RecallService_Recall_FullMethodName:    512 << 10, // query 32 KiB, vector 16 KiB, filter, legs
-	triskelev1.LegService_Search_FullMethodName:       512 << 10, // the same, and 1,000 seeds
+	triskelev1.LegService_Search_FullMethodName:       512 << 10, // the same
 	triskelev1.LegService_ScoreByIds_FullMethodName:   640 << 10, // query, vector, filter, 4,000 ids
 	triskelev1.MemoryService_Get_FullMethodName:       256 << 10, // query, 1,000 ids
 	triskelev1.MemoryService_Forget_FullMethodName:    256 << 10, // 1,000 ids

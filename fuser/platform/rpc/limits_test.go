@@ -111,7 +111,7 @@ func TestCost(t *testing.T) {
 		"memories": {empty(1, 10_000), &triskelev1.ImportRequest{}},
 		"links":    {empty(20, 10_000), &triskelev1.Memory{}},
 		"tags":     {empty(6, 10_000), &triskelev1.Memory{}},
-		"seeds":    {empty(4, 10_000), &triskelev1.SearchRequest{}},
+		"ids":      {empty(4, 10_000), &triskelev1.ScoreByIdsRequest{}},
 		"floats":   {bytes.Repeat(protowire.AppendFixed32(protowire.AppendTag(nil, 3, protowire.Fixed32Type), 1), 10_000), &triskelev1.SearchRequest{}},
 		"values":   {empty(1, 10_000), &structpb.ListValue{}},
 		"objects":  {bytes.Repeat([]byte("\x0a\x02\x2a\x00"), 10_000), &structpb.ListValue{}},

@@ -165,7 +165,7 @@ const (
 	Traversal_TRAVERSAL_UNSPECIFIED Traversal = 0
 	// Weight decays with each hop, up to two, along concepts that memories mention together.
 	Traversal_TRAVERSAL_HOP_DECAY Traversal = 1
-	// Personalised PageRank over memories and concepts. Seeds take part in it.
+	// Personalised PageRank over memories and concepts.
 	Traversal_TRAVERSAL_PAGERANK Traversal = 2
 )
 
@@ -263,58 +263,6 @@ func (Scorer) EnumDescriptor() ([]byte, []int) {
 	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{3}
 }
 
-type Seed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Score         float64                `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Seed) Reset() {
-	*x = Seed{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Seed) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Seed) ProtoMessage() {}
-
-func (x *Seed) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Seed.ProtoReflect.Descriptor instead.
-func (*Seed) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Seed) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *Seed) GetScore() float64 {
-	if x != nil {
-		return x.Score
-	}
-	return 0
-}
-
 type SearchRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -322,9 +270,7 @@ type SearchRequest struct {
 	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	// The query's vector in the space of the active model, at most 4,096 dimensions; empty when the leg is to make it.
 	Vector []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
-	// Memories that the first wave of legs found, for a leg of the second that can start from them; 1 for the best.
-	Seeds  []*Seed `protobuf:"bytes,4,rep,name=seeds,proto3" json:"seeds,omitempty"`
-	Filter *Filter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
+	Filter *Filter   `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	// How many hits at most, 1 to 1,000.
 	Depth int32 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`
 	// Hits with a lower raw score are left out.
@@ -346,9 +292,6 @@ type SearchRequest struct {
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	// Fill LegHit.path.
 	Explain bool `protobuf:"varint,22,opt,name=explain,proto3" json:"explain,omitempty"`
-	// Whose space the vector is in, as the leg that made it said; empty if that is not known. A leg with a model of its own
-	// then uses the vector only if it is that model's.
-	VectorModel string `protobuf:"bytes,23,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
 	// Id of the memory of the namespace whose text the query is. Once that memory is sensitive or gone, the leg sends the
 	// query to no server.
 	TextOf string `protobuf:"bytes,24,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
@@ -360,7 +303,7 @@ type SearchRequest struct {
 
 func (x *SearchRequest) Reset() {
 	*x = SearchRequest{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[1]
+	mi := &file_triskele_v1_leg_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -372,7 +315,7 @@ func (x *SearchRequest) String() string {
 func (*SearchRequest) ProtoMessage() {}
 
 func (x *SearchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[1]
+	mi := &file_triskele_v1_leg_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -385,7 +328,7 @@ func (x *SearchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchRequest.ProtoReflect.Descriptor instead.
 func (*SearchRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{1}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *SearchRequest) GetNamespace() string {
@@ -405,13 +348,6 @@ func (x *SearchRequest) GetQuery() string {
 func (x *SearchRequest) GetVector() []float32 {
 	if x != nil {
 		return x.Vector
-	}
-	return nil
-}
-
-func (x *SearchRequest) GetSeeds() []*Seed {
-	if x != nil {
-		return x.Seeds
 	}
 	return nil
 }
@@ -493,13 +429,6 @@ func (x *SearchRequest) GetExplain() bool {
 	return false
 }
 
-func (x *SearchRequest) GetVectorModel() string {
-	if x != nil {
-		return x.VectorModel
-	}
-	return ""
-}
-
 func (x *SearchRequest) GetTextOf() string {
 	if x != nil {
 		return x.TextOf
@@ -529,7 +458,7 @@ type PathStep struct {
 
 func (x *PathStep) Reset() {
 	*x = PathStep{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[2]
+	mi := &file_triskele_v1_leg_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +470,7 @@ func (x *PathStep) String() string {
 func (*PathStep) ProtoMessage() {}
 
 func (x *PathStep) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[2]
+	mi := &file_triskele_v1_leg_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +483,7 @@ func (x *PathStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathStep.ProtoReflect.Descriptor instead.
 func (*PathStep) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{2}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *PathStep) GetRelation() string {
@@ -607,7 +536,7 @@ type LegHit struct {
 
 func (x *LegHit) Reset() {
 	*x = LegHit{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[3]
+	mi := &file_triskele_v1_leg_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +548,7 @@ func (x *LegHit) String() string {
 func (*LegHit) ProtoMessage() {}
 
 func (x *LegHit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[3]
+	mi := &file_triskele_v1_leg_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +561,7 @@ func (x *LegHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegHit.ProtoReflect.Descriptor instead.
 func (*LegHit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{3}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *LegHit) GetId() string {
@@ -722,8 +651,6 @@ type SearchResponse struct {
 	Behind int64 `protobuf:"varint,8,opt,name=behind,proto3" json:"behind,omitempty"`
 	// True when the index did not know of the write in at_least when it was searched.
 	Stale bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
-	// Names the model in whose space vector is.
-	VectorModel string `protobuf:"bytes,20,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
 	// How much of the query the leg has understood, 0 to 1: for the graph leg, the share of its words, stop words aside, with
 	// which it names what a memory has for its title; those of a name that many memories mention count less. 0 from a leg that
 	// cannot tell.
@@ -744,7 +671,7 @@ type SearchResponse struct {
 
 func (x *SearchResponse) Reset() {
 	*x = SearchResponse{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[4]
+	mi := &file_triskele_v1_leg_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +683,7 @@ func (x *SearchResponse) String() string {
 func (*SearchResponse) ProtoMessage() {}
 
 func (x *SearchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[4]
+	mi := &file_triskele_v1_leg_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +696,7 @@ func (x *SearchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchResponse.ProtoReflect.Descriptor instead.
 func (*SearchResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SearchResponse) GetHits() []*LegHit {
@@ -835,13 +762,6 @@ func (x *SearchResponse) GetStale() bool {
 	return false
 }
 
-func (x *SearchResponse) GetVectorModel() string {
-	if x != nil {
-		return x.VectorModel
-	}
-	return ""
-}
-
 func (x *SearchResponse) GetCoverage() float64 {
 	if x != nil {
 		return x.Coverage
@@ -905,7 +825,7 @@ type ScoreByIdsRequest struct {
 
 func (x *ScoreByIdsRequest) Reset() {
 	*x = ScoreByIdsRequest{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	mi := &file_triskele_v1_leg_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +837,7 @@ func (x *ScoreByIdsRequest) String() string {
 func (*ScoreByIdsRequest) ProtoMessage() {}
 
 func (x *ScoreByIdsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	mi := &file_triskele_v1_leg_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +850,7 @@ func (x *ScoreByIdsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreByIdsRequest.ProtoReflect.Descriptor instead.
 func (*ScoreByIdsRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ScoreByIdsRequest) GetNamespace() string {
@@ -1000,7 +920,7 @@ type ScoreByIdsResponse struct {
 
 func (x *ScoreByIdsResponse) Reset() {
 	*x = ScoreByIdsResponse{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[6]
+	mi := &file_triskele_v1_leg_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +932,7 @@ func (x *ScoreByIdsResponse) String() string {
 func (*ScoreByIdsResponse) ProtoMessage() {}
 
 func (x *ScoreByIdsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[6]
+	mi := &file_triskele_v1_leg_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +945,7 @@ func (x *ScoreByIdsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreByIdsResponse.ProtoReflect.Descriptor instead.
 func (*ScoreByIdsResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ScoreByIdsResponse) GetScores() []*ScoreByIdsResponse_Score {
@@ -1051,7 +971,7 @@ type GetIndexStatusRequest struct {
 
 func (x *GetIndexStatusRequest) Reset() {
 	*x = GetIndexStatusRequest{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[7]
+	mi := &file_triskele_v1_leg_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +983,7 @@ func (x *GetIndexStatusRequest) String() string {
 func (*GetIndexStatusRequest) ProtoMessage() {}
 
 func (x *GetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[7]
+	mi := &file_triskele_v1_leg_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +996,7 @@ func (x *GetIndexStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetIndexStatusRequest) GetNamespace() string {
@@ -1108,7 +1028,7 @@ type GetIndexStatusResponse struct {
 
 func (x *GetIndexStatusResponse) Reset() {
 	*x = GetIndexStatusResponse{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[8]
+	mi := &file_triskele_v1_leg_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1040,7 @@ func (x *GetIndexStatusResponse) String() string {
 func (*GetIndexStatusResponse) ProtoMessage() {}
 
 func (x *GetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[8]
+	mi := &file_triskele_v1_leg_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1053,7 @@ func (x *GetIndexStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetIndexStatusResponse) GetIndexed() int64 {
@@ -1197,7 +1117,7 @@ type ScoreByIdsResponse_Score struct {
 
 func (x *ScoreByIdsResponse_Score) Reset() {
 	*x = ScoreByIdsResponse_Score{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[9]
+	mi := &file_triskele_v1_leg_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1129,7 @@ func (x *ScoreByIdsResponse_Score) String() string {
 func (*ScoreByIdsResponse_Score) ProtoMessage() {}
 
 func (x *ScoreByIdsResponse_Score) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[9]
+	mi := &file_triskele_v1_leg_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1142,7 @@ func (x *ScoreByIdsResponse_Score) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreByIdsResponse_Score.ProtoReflect.Descriptor instead.
 func (*ScoreByIdsResponse_Score) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{6, 0}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5, 0}
 }
 
 func (x *ScoreByIdsResponse_Score) GetId() string {
@@ -1250,17 +1170,13 @@ var File_triskele_v1_leg_proto protoreflect.FileDescriptor
 
 const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\n" +
-	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
-	"\x04Seed\x12\x18\n" +
-	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xd3\x06\n" +
+	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\x93\x06\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
 	"r\b(\x80\x80\x02\xba\x01\x01\x00R\x05query\x12'\n" +
 	"\x06vector\x18\x03 \x03(\x02B\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04\n" +
-	"\x02@\x01R\x06vector\x122\n" +
-	"\x05seeds\x18\x04 \x03(\v2\x11.triskele.v1.SeedB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05seeds\x12+\n" +
+	"\x02@\x01R\x06vector\x12+\n" +
 	"\x06filter\x18\x05 \x01(\v2\x13.triskele.v1.FilterR\x06filter\x12 \n" +
 	"\x05depth\x18\x06 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01R\x05depth\x12)\n" +
@@ -1274,13 +1190,12 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"mark_exact\x18\f \x01(\bR\tmarkExact\x12>\n" +
 	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x12/\n" +
 	"\x05as_of\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x18\n" +
-	"\aexplain\x18\x16 \x01(\bR\aexplain\x12+\n" +
-	"\fvector_model\x18\x17 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vvectorModel\x12$\n" +
+	"\aexplain\x18\x16 \x01(\bR\aexplain\x12$\n" +
 	"\atext_of\x18\x18 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\x124\n" +
 	"\x06borrow\x182 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\x10@)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x06borrow\x88\x01\x01B\f\n" +
 	"\n" +
 	"_min_scoreB\t\n" +
-	"\a_borrow\"X\n" +
+	"\a_borrowJ\x04\b\x04\x10\x05J\x04\b\x17\x10\x18R\x05seedsR\fvector_model\"X\n" +
 	"\bPathStep\x12\x1a\n" +
 	"\brelation\x18\x01 \x01(\tR\brelation\x12\x18\n" +
 	"\aconcept\x18\x02 \x01(\tR\aconcept\x12\x16\n" +
@@ -1298,7 +1213,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\x12\x1a\n" +
 	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\x12\x18\n" +
 	"\amatched\x18\x16 \x01(\x01R\amatched\x12\x1b\n" +
-	"\town_score\x182 \x01(\x01R\bownScore\"\xa7\x04\n" +
+	"\town_score\x182 \x01(\x01R\bownScore\"\x98\x04\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -1309,8 +1224,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06vector\x18\x06 \x03(\x02R\x06vector\x12'\n" +
 	"\x05spans\x18\a \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12\x16\n" +
 	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
-	"\x05stale\x18\t \x01(\bR\x05stale\x12!\n" +
-	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\x12\x1a\n" +
+	"\x05stale\x18\t \x01(\bR\x05stale\x12\x1a\n" +
 	"\bcoverage\x18\x15 \x01(\x01R\bcoverage\x12+\n" +
 	"\x03age\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x12\n" +
 	"\x04away\x18\x17 \x01(\bR\x04away\x12\x1e\n" +
@@ -1318,7 +1232,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"attainable\x18\x18 \x01(\x01R\n" +
 	"attainable\x12\x1a\n" +
 	"\bmemories\x18\x19 \x01(\x03R\bmemories\x12\x14\n" +
-	"\x05terms\x18\x1a \x01(\x05R\x05terms\"\xa8\x03\n" +
+	"\x05terms\x18\x1a \x01(\x05R\x05termsJ\x04\b\x14\x10\x15R\fvector_model\"\xa8\x03\n" +
 	"\x11ScoreByIdsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1395,58 +1309,56 @@ func file_triskele_v1_leg_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_triskele_v1_leg_proto_goTypes = []any{
 	(LegState)(0),                    // 0: triskele.v1.LegState
 	(ScoreKind)(0),                   // 1: triskele.v1.ScoreKind
 	(Traversal)(0),                   // 2: triskele.v1.Traversal
 	(Scorer)(0),                      // 3: triskele.v1.Scorer
-	(*Seed)(nil),                     // 4: triskele.v1.Seed
-	(*SearchRequest)(nil),            // 5: triskele.v1.SearchRequest
-	(*PathStep)(nil),                 // 6: triskele.v1.PathStep
-	(*LegHit)(nil),                   // 7: triskele.v1.LegHit
-	(*SearchResponse)(nil),           // 8: triskele.v1.SearchResponse
-	(*ScoreByIdsRequest)(nil),        // 9: triskele.v1.ScoreByIdsRequest
-	(*ScoreByIdsResponse)(nil),       // 10: triskele.v1.ScoreByIdsResponse
-	(*GetIndexStatusRequest)(nil),    // 11: triskele.v1.GetIndexStatusRequest
-	(*GetIndexStatusResponse)(nil),   // 12: triskele.v1.GetIndexStatusResponse
-	(*ScoreByIdsResponse_Score)(nil), // 13: triskele.v1.ScoreByIdsResponse.Score
-	(*Filter)(nil),                   // 14: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 16: google.protobuf.Duration
-	(*Span)(nil),                     // 17: triskele.v1.Span
+	(*SearchRequest)(nil),            // 4: triskele.v1.SearchRequest
+	(*PathStep)(nil),                 // 5: triskele.v1.PathStep
+	(*LegHit)(nil),                   // 6: triskele.v1.LegHit
+	(*SearchResponse)(nil),           // 7: triskele.v1.SearchResponse
+	(*ScoreByIdsRequest)(nil),        // 8: triskele.v1.ScoreByIdsRequest
+	(*ScoreByIdsResponse)(nil),       // 9: triskele.v1.ScoreByIdsResponse
+	(*GetIndexStatusRequest)(nil),    // 10: triskele.v1.GetIndexStatusRequest
+	(*GetIndexStatusResponse)(nil),   // 11: triskele.v1.GetIndexStatusResponse
+	(*ScoreByIdsResponse_Score)(nil), // 12: triskele.v1.ScoreByIdsResponse.Score
+	(*Filter)(nil),                   // 13: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),    // 14: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 15: google.protobuf.Duration
+	(*Span)(nil),                     // 16: triskele.v1.Span
 }
 var file_triskele_v1_leg_proto_depIdxs = []int32{
-	4,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
-	14, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
-	3,  // 2: triskele.v1.SearchRequest.scorer:type_name -> triskele.v1.Scorer
-	2,  // 3: triskele.v1.SearchRequest.traversal:type_name -> triskele.v1.Traversal
-	15, // 4: triskele.v1.SearchRequest.as_of:type_name -> google.protobuf.Timestamp
-	15, // 5: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
-	6,  // 6: triskele.v1.LegHit.path:type_name -> triskele.v1.PathStep
-	7,  // 7: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
-	0,  // 8: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
-	1,  // 9: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	16, // 10: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
-	17, // 11: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
-	16, // 12: triskele.v1.SearchResponse.age:type_name -> google.protobuf.Duration
-	3,  // 13: triskele.v1.ScoreByIdsRequest.scorer:type_name -> triskele.v1.Scorer
-	14, // 14: triskele.v1.ScoreByIdsRequest.filter:type_name -> triskele.v1.Filter
-	13, // 15: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
-	1,  // 16: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	16, // 17: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	16, // 18: triskele.v1.GetIndexStatusResponse.standby_lag:type_name -> google.protobuf.Duration
-	5,  // 19: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	9,  // 20: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
-	11, // 21: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	8,  // 22: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	10, // 23: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
-	12, // 24: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	22, // [22:25] is the sub-list for method output_type
-	19, // [19:22] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	13, // 0: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
+	3,  // 1: triskele.v1.SearchRequest.scorer:type_name -> triskele.v1.Scorer
+	2,  // 2: triskele.v1.SearchRequest.traversal:type_name -> triskele.v1.Traversal
+	14, // 3: triskele.v1.SearchRequest.as_of:type_name -> google.protobuf.Timestamp
+	14, // 4: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 5: triskele.v1.LegHit.path:type_name -> triskele.v1.PathStep
+	6,  // 6: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
+	0,  // 7: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
+	1,  // 8: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	15, // 9: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
+	16, // 10: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
+	15, // 11: triskele.v1.SearchResponse.age:type_name -> google.protobuf.Duration
+	3,  // 12: triskele.v1.ScoreByIdsRequest.scorer:type_name -> triskele.v1.Scorer
+	13, // 13: triskele.v1.ScoreByIdsRequest.filter:type_name -> triskele.v1.Filter
+	12, // 14: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
+	1,  // 15: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	15, // 16: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	15, // 17: triskele.v1.GetIndexStatusResponse.standby_lag:type_name -> google.protobuf.Duration
+	4,  // 18: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	8,  // 19: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
+	10, // 20: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	7,  // 21: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	9,  // 22: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
+	11, // 23: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	21, // [21:24] is the sub-list for method output_type
+	18, // [18:21] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }
@@ -1456,15 +1368,15 @@ func file_triskele_v1_leg_proto_init() {
 	}
 	file_triskele_v1_memory_proto_init()
 	file_triskele_v1_trace_proto_init()
-	file_triskele_v1_leg_proto_msgTypes[1].OneofWrappers = []any{}
-	file_triskele_v1_leg_proto_msgTypes[5].OneofWrappers = []any{}
+	file_triskele_v1_leg_proto_msgTypes[0].OneofWrappers = []any{}
+	file_triskele_v1_leg_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_leg_proto_rawDesc), len(file_triskele_v1_leg_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   10,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

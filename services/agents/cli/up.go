@@ -35,21 +35,20 @@ type upCmd struct {
 	Access   auth.Access   `embed:"" group:"Address and callers:"`
 	Web      web.Flags     `embed:"" group:"Address and callers:"`
 	databaseFlags
-	Embedder    open.Flags           `embed:"" group:"Embedder:"`
-	Graph       graph.Flags          `embed:"" group:"Graph leg:"`
-	Lexical     lexical.Config       `embed:"" group:"Lexical leg:"`
-	Curator     curator.Config       `embed:"" prefix:"curator-" group:"Curator:"`
-	Extractor   extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
-	Search      replica.Config       `embed:"" group:"Search in memory:"`
-	Sweep       memory.Sweep         `embed:"" group:"Expired memories:"`
-	GraphSeeded bool                 `help:"Search the graph after the other legs, with their hits as seeds, instead of at the same time." env:"TRISKELE_GRAPH_SEEDED" group:"Graph leg:"`
-	Policies    []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
-	Reranker    rerank.Flags         `embed:"" group:"Reranker:"`
-	Fusion      gateway.FusionConfig `embed:"" group:"Recall:"`
-	Trace       gateway.TraceConfig  `embed:"" group:"Observability:"`
-	Admin       admin.Flags          `embed:"" group:"Observability:"`
-	Keep        telemetry.Keep       `embed:"" group:"Observability:"`
-	LogLevel    slog.Level           `help:"Lowest level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"Observability:"`
+	Embedder  open.Flags           `embed:"" group:"Embedder:"`
+	Graph     graph.Flags          `embed:"" group:"Graph leg:"`
+	Lexical   lexical.Config       `embed:"" group:"Lexical leg:"`
+	Curator   curator.Config       `embed:"" prefix:"curator-" group:"Curator:"`
+	Extractor extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
+	Search    replica.Config       `embed:"" group:"Search in memory:"`
+	Sweep     memory.Sweep         `embed:"" group:"Expired memories:"`
+	Policies  []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
+	Reranker  rerank.Flags         `embed:"" group:"Reranker:"`
+	Fusion    gateway.FusionConfig `embed:"" group:"Recall:"`
+	Trace     gateway.TraceConfig  `embed:"" group:"Observability:"`
+	Admin     admin.Flags          `embed:"" group:"Observability:"`
+	Keep      telemetry.Keep       `embed:"" group:"Observability:"`
+	LogLevel  slog.Level           `help:"Lowest level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"Observability:"`
 }
 
 // Validate implements kong's interface. It hides databaseFlags.Validate.
@@ -102,10 +101,6 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	config.Rerank, config.Fusion, config.Trace = reranker, c.Fusion, c.Trace
 	if c.Admin.On() {
 		config.Recent = recent.New()
-	}
-	if c.GraphSeeded {
-		config.Legs = gateway.DefaultLegs(nil)
-		config.Legs[2].Budget.Second = true
 	}
 	if len(c.Policies) > 0 {
 		if config.Policies, err = gateway.ParsePolicies(c.Policies); err != nil {

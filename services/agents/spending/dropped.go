@@ -8,8 +8,7 @@ import (
 	"github.com/triskele/triskele/fuser/budget"
 )
 
-// Rule is how a gateway divides the budget of a recall among its legs, by name. A leg that it lacks gets all the time of the
-// first wave.
+// Rule is how a gateway divides the budget of a recall among its legs, by name. A leg that it lacks gets all the legs' time.
 type Rule map[string]budget.Leg
 
 func (r Rule) leg(name string) budget.Leg {
@@ -30,33 +29,16 @@ const (
 )
 
 // predict returns the prediction for each leg of a recall under another budget. Each leg gets the time that the gateway would
-// give it. The second wave begins when the first has ended.
+// give it.
 func (r Rule) predict(of *recall, total time.Duration) map[string]prediction {
 	out := make(map[string]prediction, len(of.legs))
-	stages := budget.Stages{Rerank: of.reranked}
-	for name := range of.legs {
-		stages.Second = stages.Second || r.leg(name).Second
-	}
-	plan, err := budget.DefaultConfig().Plan(total, stages)
-	var firstEnds time.Duration
-	for _, second := range []bool{false, true} {
-		left := plan.First
-		if second {
-			left = plan.Second - firstEnds
+	plan, err := budget.DefaultConfig().Plan(total, of.reranked)
+	for name, leg := range of.legs {
+		allowed, tooLittle := r.leg(name).Allot(plan.Legs, 0)
+		if err != nil || tooLittle != "" {
+			allowed = 0
 		}
-		for name, leg := range of.legs {
-			if r.leg(name).Second != second {
-				continue
-			}
-			allowed, tooLittle := r.leg(name).Allot(left, 0)
-			if err != nil || tooLittle != "" {
-				allowed = 0
-			}
-			out[name] = leg.within(allowed)
-			if !second {
-				firstEnds = max(firstEnds, min(leg.spent, allowed))
-			}
-		}
+		out[name] = leg.within(allowed)
 	}
 	return out
 }

@@ -130,9 +130,9 @@ func TestTruncation(t *testing.T) {
 
 func TestTheGatewaysOwnRuleDivides(t *testing.T) {
 	one := trace(0, searched{"dense", "OK", 30, 400}, searched{"graph", "OK", 30, 400})
-	rule := spending.Rule{"dense": {Share: 1, Cap: 20 * time.Millisecond}, "graph": {Share: 1, Second: true}}
+	rule := spending.Rule{"dense": {Share: 1, Cap: 20 * time.Millisecond}, "graph": {Share: .5}}
 	report := analyse(t, rule, nil, []float64{50, 80}, one)
-	// Of 80 ms, 64 are for the legs. dense may have 20 of them however long the budget, and graph begins after those.
+	// Of 80 ms, 64 are for the legs. dense may have 20 of them however long the budget, and graph half.
 	if got := report.Budgets[1].Legs; got["dense"].Share != 1 || got["graph"].Share != 0 {
 		t.Errorf("80 ms: %+v", got)
 	}

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/gateway"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
@@ -55,39 +54,6 @@ func byGraph(resp *triskelev1.RecallResponse) map[string][]*triskelev1.PathStep 
 		}
 	}
 	return out
-}
-
-// TestSeededGraph: after the other legs, the graph leg starts from what they found too, and gets on from there to what
-// neither names nor words of the query lead to.
-func TestSeededGraph(t *testing.T) {
-	t.Parallel()
-	const named, found, beyond = "Orsolya paints.", "The rudder was varnished beside Kittiwake.", "KittiwakeMoored up north."
-	for _, second := range []bool{false, true} {
-		onBoth(t, func(t *testing.T, config standalone.Config) {
-			config.Gateway.Legs = gateway.DefaultLegs(nil)
-			config.Gateway.Legs[2].Budget.Second = second
-			recall := recallGraph(t, config, &triskelev1.Memory{Content: named}, &triskelev1.Memory{Title: "Kittiwake", Content: "Moored up north."},
-				&triskelev1.Memory{Content: found}, &triskelev1.Memory{Content: "Nothing of note."}, &triskelev1.Memory{Content: "Soup needs salt."})
-			resp := recall(func(r *triskelev1.RecallRequest) {
-				r.Query = "Orsolya rudder varnished"
-				r.Legs = map[string]*triskelev1.LegOptions{"dense": {Enabled: new(false)}} // which finds everything here
-			})
-			hits := byGraph(resp)
-			path, there := hits[beyond]
-			if _, itself := hits[named]; !itself || there != second {
-				t.Fatalf("second wave %v: found %v", second, hits)
-			}
-			if !second {
-				return
-			}
-			if len(path) != 3 || path[0].GetMemory() == "" || path[1].GetConcept() != "Kittiwake" {
-				t.Errorf("the way is %v", path)
-			}
-			if leg := resp.GetLegs()[2]; leg.GetState() != triskelev1.LegState_LEG_STATE_OK || leg.GetBudget().AsDuration() > resp.GetBudget().AsDuration() {
-				t.Errorf("report %v", leg)
-			}
-		})
-	}
 }
 
 // TestAsOf: the graph leg finds what held at a time that the caller names, though it has been superseded since.

@@ -66,12 +66,6 @@ var invented = map[string]struct {
 			_, _ = c.dense.Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Query: text, Depth: 1})
 		},
 	},
-	"models of vectors": {
-		kept: "nothing",
-		ask: func(ctx context.Context, c clients, text string) {
-			_, _ = c.dense.Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Vector: make([]float32, 8), VectorModel: text, Depth: 1})
-		},
-	},
 	"legs": {
 		kept: "nothing",
 		ask: func(ctx context.Context, c clients, text string) {

@@ -38,6 +38,5 @@ MAX_BYTES: dict[str, int] = {
     "triskele.v1.SearchRequest.at_least": 256,
     "triskele.v1.SearchRequest.namespace": 128,
     "triskele.v1.SearchRequest.query": 32768,
-    "triskele.v1.SearchRequest.vector_model": 4096,
     "triskele.v1.UpdateRequest.namespace": 128
 }

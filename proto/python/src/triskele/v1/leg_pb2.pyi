@@ -65,20 +65,11 @@ SCORER_UNSPECIFIED: Scorer
 SCORER_BM25: Scorer
 SCORER_TS_RANK: Scorer
 
-class Seed(_message.Message):
-    __slots__ = ("id", "score")
-    ID_FIELD_NUMBER: _ClassVar[int]
-    SCORE_FIELD_NUMBER: _ClassVar[int]
-    id: str
-    score: float
-    def __init__(self, id: _Optional[str] = ..., score: _Optional[float] = ...) -> None: ...
-
 class SearchRequest(_message.Message):
-    __slots__ = ("namespace", "query", "vector", "seeds", "filter", "depth", "min_score", "return_vector", "return_spans", "at_least", "scorer", "mark_exact", "traversal", "as_of", "explain", "vector_model", "text_of", "borrow")
+    __slots__ = ("namespace", "query", "vector", "filter", "depth", "min_score", "return_vector", "return_spans", "at_least", "scorer", "mark_exact", "traversal", "as_of", "explain", "text_of", "borrow")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     VECTOR_FIELD_NUMBER: _ClassVar[int]
-    SEEDS_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -90,13 +81,11 @@ class SearchRequest(_message.Message):
     TRAVERSAL_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
-    VECTOR_MODEL_FIELD_NUMBER: _ClassVar[int]
     TEXT_OF_FIELD_NUMBER: _ClassVar[int]
     BORROW_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     query: str
     vector: _containers.RepeatedScalarFieldContainer[float]
-    seeds: _containers.RepeatedCompositeFieldContainer[Seed]
     filter: _memory_pb2.Filter
     depth: int
     min_score: float
@@ -108,10 +97,9 @@ class SearchRequest(_message.Message):
     traversal: Traversal
     as_of: _timestamp_pb2.Timestamp
     explain: bool
-    vector_model: str
     text_of: str
     borrow: float
-    def __init__(self, namespace: _Optional[str] = ..., query: _Optional[str] = ..., vector: _Optional[_Iterable[float]] = ..., seeds: _Optional[_Iterable[_Union[Seed, _Mapping]]] = ..., filter: _Optional[_Union[_memory_pb2.Filter, _Mapping]] = ..., depth: _Optional[int] = ..., min_score: _Optional[float] = ..., return_vector: bool = ..., return_spans: bool = ..., at_least: _Optional[str] = ..., scorer: _Optional[_Union[Scorer, str]] = ..., mark_exact: bool = ..., traversal: _Optional[_Union[Traversal, str]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., explain: bool = ..., vector_model: _Optional[str] = ..., text_of: _Optional[str] = ..., borrow: _Optional[float] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., query: _Optional[str] = ..., vector: _Optional[_Iterable[float]] = ..., filter: _Optional[_Union[_memory_pb2.Filter, _Mapping]] = ..., depth: _Optional[int] = ..., min_score: _Optional[float] = ..., return_vector: bool = ..., return_spans: bool = ..., at_least: _Optional[str] = ..., scorer: _Optional[_Union[Scorer, str]] = ..., mark_exact: bool = ..., traversal: _Optional[_Union[Traversal, str]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., explain: bool = ..., text_of: _Optional[str] = ..., borrow: _Optional[float] = ...) -> None: ...
 
 class PathStep(_message.Message):
     __slots__ = ("relation", "concept", "memory")
@@ -148,7 +136,7 @@ class LegHit(_message.Message):
     def __init__(self, id: _Optional[str] = ..., rank: _Optional[int] = ..., score: _Optional[float] = ..., importance: _Optional[float] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., exact: bool = ..., path: _Optional[_Iterable[_Union[PathStep, _Mapping]]] = ..., concepts: _Optional[int] = ..., matched: _Optional[float] = ..., own_score: _Optional[float] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("hits", "state", "reason", "score_kind", "spent", "vector", "spans", "behind", "stale", "vector_model", "coverage", "age", "away", "attainable", "memories", "terms")
+    __slots__ = ("hits", "state", "reason", "score_kind", "spent", "vector", "spans", "behind", "stale", "coverage", "age", "away", "attainable", "memories", "terms")
     HITS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -158,7 +146,6 @@ class SearchResponse(_message.Message):
     SPANS_FIELD_NUMBER: _ClassVar[int]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
     STALE_FIELD_NUMBER: _ClassVar[int]
-    VECTOR_MODEL_FIELD_NUMBER: _ClassVar[int]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     AWAY_FIELD_NUMBER: _ClassVar[int]
@@ -174,14 +161,13 @@ class SearchResponse(_message.Message):
     spans: _containers.RepeatedCompositeFieldContainer[_trace_pb2.Span]
     behind: int
     stale: bool
-    vector_model: str
     coverage: float
     age: _duration_pb2.Duration
     away: bool
     attainable: float
     memories: int
     terms: int
-    def __init__(self, hits: _Optional[_Iterable[_Union[LegHit, _Mapping]]] = ..., state: _Optional[_Union[LegState, str]] = ..., reason: _Optional[str] = ..., score_kind: _Optional[_Union[ScoreKind, str]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., vector: _Optional[_Iterable[float]] = ..., spans: _Optional[_Iterable[_Union[_trace_pb2.Span, _Mapping]]] = ..., behind: _Optional[int] = ..., stale: bool = ..., vector_model: _Optional[str] = ..., coverage: _Optional[float] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., away: bool = ..., attainable: _Optional[float] = ..., memories: _Optional[int] = ..., terms: _Optional[int] = ...) -> None: ...
+    def __init__(self, hits: _Optional[_Iterable[_Union[LegHit, _Mapping]]] = ..., state: _Optional[_Union[LegState, str]] = ..., reason: _Optional[str] = ..., score_kind: _Optional[_Union[ScoreKind, str]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., vector: _Optional[_Iterable[float]] = ..., spans: _Optional[_Iterable[_Union[_trace_pb2.Span, _Mapping]]] = ..., behind: _Optional[int] = ..., stale: bool = ..., coverage: _Optional[float] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., away: bool = ..., attainable: _Optional[float] = ..., memories: _Optional[int] = ..., terms: _Optional[int] = ...) -> None: ...
 
 class ScoreByIdsRequest(_message.Message):
     __slots__ = ("namespace", "query", "vector", "ids", "scorer", "text_of", "filter", "borrow")

@@ -16,29 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file triskele/v1/leg.proto.
  */
 export const file_triskele_v1_leg: GenFile = /*@__PURE__*/
-  fileDesc("ChV0cmlza2VsZS92MS9sZWcucHJvdG8SC3RyaXNrZWxlLnYxIiEKBFNlZWQSCgoCaWQYASABKAkSDQoFc2NvcmUYAiABKAEi4wMKDVNlYXJjaFJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBXF1ZXJ5GAIgASgJEg4KBnZlY3RvchgDIAMoAhIgCgVzZWVkcxgEIAMoCzIRLnRyaXNrZWxlLnYxLlNlZWQSIwoGZmlsdGVyGAUgASgLMhMudHJpc2tlbGUudjEuRmlsdGVyEg0KBWRlcHRoGAYgASgFEhYKCW1pbl9zY29yZRgHIAEoAUgAiAEBEhUKDXJldHVybl92ZWN0b3IYCCABKAgSFAoMcmV0dXJuX3NwYW5zGAkgASgIEhAKCGF0X2xlYXN0GAogASgJEiMKBnNjb3JlchgLIAEoDjITLnRyaXNrZWxlLnYxLlNjb3JlchISCgptYXJrX2V4YWN0GAwgASgIEikKCXRyYXZlcnNhbBgUIAEoDjIWLnRyaXNrZWxlLnYxLlRyYXZlcnNhbBIpCgVhc19vZhgVIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZXhwbGFpbhgWIAEoCBIUCgx2ZWN0b3JfbW9kZWwYFyABKAkSDwoHdGV4dF9vZhgYIAEoCRITCgZib3Jyb3cYMiABKAFIAYgBAUIMCgpfbWluX3Njb3JlQgkKB19ib3Jyb3ciPQoIUGF0aFN0ZXASEAoIcmVsYXRpb24YASABKAkSDwoHY29uY2VwdBgCIAEoCRIOCgZtZW1vcnkYAyABKAki3wEKBkxlZ0hpdBIKCgJpZBgBIAEoCRIMCgRyYW5rGAIgASgFEg0KBXNjb3JlGAMgASgBEhIKCmltcG9ydGFuY2UYBCABKAESLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFZXhhY3QYBiABKAgSIwoEcGF0aBgUIAMoCzIVLnRyaXNrZWxlLnYxLlBhdGhTdGVwEhAKCGNvbmNlcHRzGBUgASgFEg8KB21hdGNoZWQYFiABKAESEQoJb3duX3Njb3JlGDIgASgBIqMDCg5TZWFyY2hSZXNwb25zZRIhCgRoaXRzGAEgAygLMhMudHJpc2tlbGUudjEuTGVnSGl0EiQKBXN0YXRlGAIgASgOMhUudHJpc2tlbGUudjEuTGVnU3RhdGUSDgoGcmVhc29uGAMgASgJEioKCnNjb3JlX2tpbmQYBCABKA4yFi50cmlza2VsZS52MS5TY29yZUtpbmQSKAoFc3BlbnQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGdmVjdG9yGAYgAygCEiAKBXNwYW5zGAcgAygLMhEudHJpc2tlbGUudjEuU3BhbhIOCgZiZWhpbmQYCCABKAMSDQoFc3RhbGUYCSABKAgSFAoMdmVjdG9yX21vZGVsGBQgASgJEhAKCGNvdmVyYWdlGBUgASgBEiYKA2FnZRgWIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRhd2F5GBcgASgIEhIKCmF0dGFpbmFibGUYGCABKAESEAoIbWVtb3JpZXMYGSABKAMSDQoFdGVybXMYGiABKAUizQEKEVNjb3JlQnlJZHNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVxdWVyeRgCIAEoCRIOCgZ2ZWN0b3IYAyADKAISCwoDaWRzGAQgAygJEiMKBnNjb3JlchgFIAEoDjITLnRyaXNrZWxlLnYxLlNjb3JlchIPCgd0ZXh0X29mGAYgASgJEiMKBmZpbHRlchgyIAEoCzITLnRyaXNrZWxlLnYxLkZpbHRlchITCgZib3Jyb3cYMyABKAFIAIgBAUIJCgdfYm9ycm93Iq4BChJTY29yZUJ5SWRzUmVzcG9uc2USNQoGc2NvcmVzGAEgAygLMiUudHJpc2tlbGUudjEuU2NvcmVCeUlkc1Jlc3BvbnNlLlNjb3JlEioKCnNjb3JlX2tpbmQYAiABKA4yFi50cmlza2VsZS52MS5TY29yZUtpbmQaNQoFU2NvcmUSCgoCaWQYASABKAkSDQoFc2NvcmUYAiABKAESEQoJb3duX3Njb3JlGDIgASgBIioKFUdldEluZGV4U3RhdHVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkiwQEKFkdldEluZGV4U3RhdHVzUmVzcG9uc2USDwoHaW5kZXhlZBgBIAEoAxIPCgdwZW5kaW5nGAIgASgDEgwKBGRlYWQYAyABKAMSJgoDbGFnGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg0KBW1vZGVsGAUgASgJEhAKCGV4Y2x1ZGVkGAYgASgDEi4KC3N0YW5kYnlfbGFnGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uKscBCghMZWdTdGF0ZRIZChVMRUdfU1RBVEVfVU5TUEVDSUZJRUQQABIQCgxMRUdfU1RBVEVfT0sQARIWChJMRUdfU1RBVEVfRkFMTEJBQ0sQAhIXChNMRUdfU1RBVEVfVFJVTkNBVEVEEAMSFwoTTEVHX1NUQVRFX0FCU1RBSU5FRBAEEhcKE0xFR19TVEFURV9USU1FRF9PVVQQBRIUChBMRUdfU1RBVEVfRkFJTEVEEAYSFQoRTEVHX1NUQVRFX1NLSVBQRUQQByqeAQoJU2NvcmVLaW5kEhoKFlNDT1JFX0tJTkRfVU5TUEVDSUZJRUQQABIWChJTQ09SRV9LSU5EX1RTX1JBTksQARITCg9TQ09SRV9LSU5EX0JNMjUQAhIVChFTQ09SRV9LSU5EX0NPU0lORRADEhgKFFNDT1JFX0tJTkRfSE9QX0RFQ0FZEAQSFwoTU0NPUkVfS0lORF9QQUdFUkFOSxAFKlcKCVRyYXZlcnNhbBIZChVUUkFWRVJTQUxfVU5TUEVDSUZJRUQQABIXChNUUkFWRVJTQUxfSE9QX0RFQ0FZEAESFgoSVFJBVkVSU0FMX1BBR0VSQU5LEAIqXgoGU2NvcmVyEhYKElNDT1JFUl9VTlNQRUNJRklFRBAAEg8KC1NDT1JFUl9CTTI1EAESEgoOU0NPUkVSX1RTX1JBTksQAiIECAMQAyoRU0NPUkVSX1RFWFRTRUFSQ0gy+QEKCkxlZ1NlcnZpY2USQQoGU2VhcmNoEhoudHJpc2tlbGUudjEuU2VhcmNoUmVxdWVzdBobLnRyaXNrZWxlLnYxLlNlYXJjaFJlc3BvbnNlEk0KClNjb3JlQnlJZHMSHi50cmlza2VsZS52MS5TY29yZUJ5SWRzUmVxdWVzdBofLnRyaXNrZWxlLnYxLlNjb3JlQnlJZHNSZXNwb25zZRJZCg5HZXRJbmRleFN0YXR1cxIiLnRyaXNrZWxlLnYxLkdldEluZGV4U3RhdHVzUmVxdWVzdBojLnRyaXNrZWxlLnYxLkdldEluZGV4U3RhdHVzUmVzcG9uc2VCO1o5Z2l0aHViLmNvbS90cmlza2VsZS90cmlza2VsZS9wcm90by90cmlza2VsZS92MTt0cmlza2VsZXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_triskele_v1_memory, file_triskele_v1_trace]);
-
-/**
- * @generated from message triskele.v1.Seed
- */
-export type Seed = Message<"triskele.v1.Seed"> & {
-  /**
-   * @generated from field: string id = 1;
-   */
-  id: string;
-
-  /**
-   * @generated from field: double score = 2;
-   */
-  score: number;
-};
-
-/**
- * Describes the message triskele.v1.Seed.
- * Use `create(SeedSchema)` to create a new message.
- */
-export const SeedSchema: GenMessage<Seed> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 0);
+  fileDesc("ChV0cmlza2VsZS92MS9sZWcucHJvdG8SC3RyaXNrZWxlLnYxIswDCg1TZWFyY2hSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVxdWVyeRgCIAEoCRIOCgZ2ZWN0b3IYAyADKAISIwoGZmlsdGVyGAUgASgLMhMudHJpc2tlbGUudjEuRmlsdGVyEg0KBWRlcHRoGAYgASgFEhYKCW1pbl9zY29yZRgHIAEoAUgAiAEBEhUKDXJldHVybl92ZWN0b3IYCCABKAgSFAoMcmV0dXJuX3NwYW5zGAkgASgIEhAKCGF0X2xlYXN0GAogASgJEiMKBnNjb3JlchgLIAEoDjITLnRyaXNrZWxlLnYxLlNjb3JlchISCgptYXJrX2V4YWN0GAwgASgIEikKCXRyYXZlcnNhbBgUIAEoDjIWLnRyaXNrZWxlLnYxLlRyYXZlcnNhbBIpCgVhc19vZhgVIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHZXhwbGFpbhgWIAEoCBIPCgd0ZXh0X29mGBggASgJEhMKBmJvcnJvdxgyIAEoAUgBiAEBQgwKCl9taW5fc2NvcmVCCQoHX2JvcnJvd0oECAQQBUoECBcQGFIFc2VlZHNSDHZlY3Rvcl9tb2RlbCI9CghQYXRoU3RlcBIQCghyZWxhdGlvbhgBIAEoCRIPCgdjb25jZXB0GAIgASgJEg4KBm1lbW9yeRgDIAEoCSLfAQoGTGVnSGl0EgoKAmlkGAEgASgJEgwKBHJhbmsYAiABKAUSDQoFc2NvcmUYAyABKAESEgoKaW1wb3J0YW5jZRgEIAEoARIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVleGFjdBgGIAEoCBIjCgRwYXRoGBQgAygLMhUudHJpc2tlbGUudjEuUGF0aFN0ZXASEAoIY29uY2VwdHMYFSABKAUSDwoHbWF0Y2hlZBgWIAEoARIRCglvd25fc2NvcmUYMiABKAEioQMKDlNlYXJjaFJlc3BvbnNlEiEKBGhpdHMYASADKAsyEy50cmlza2VsZS52MS5MZWdIaXQSJAoFc3RhdGUYAiABKA4yFS50cmlza2VsZS52MS5MZWdTdGF0ZRIOCgZyZWFzb24YAyABKAkSKgoKc2NvcmVfa2luZBgEIAEoDjIWLnRyaXNrZWxlLnYxLlNjb3JlS2luZBIoCgVzcGVudBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZ2ZWN0b3IYBiADKAISIAoFc3BhbnMYByADKAsyES50cmlza2VsZS52MS5TcGFuEg4KBmJlaGluZBgIIAEoAxINCgVzdGFsZRgJIAEoCBIQCghjb3ZlcmFnZRgVIAEoARImCgNhZ2UYFiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEYXdheRgXIAEoCBISCgphdHRhaW5hYmxlGBggASgBEhAKCG1lbW9yaWVzGBkgASgDEg0KBXRlcm1zGBogASgFSgQIFBAVUgx2ZWN0b3JfbW9kZWwizQEKEVNjb3JlQnlJZHNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVxdWVyeRgCIAEoCRIOCgZ2ZWN0b3IYAyADKAISCwoDaWRzGAQgAygJEiMKBnNjb3JlchgFIAEoDjITLnRyaXNrZWxlLnYxLlNjb3JlchIPCgd0ZXh0X29mGAYgASgJEiMKBmZpbHRlchgyIAEoCzITLnRyaXNrZWxlLnYxLkZpbHRlchITCgZib3Jyb3cYMyABKAFIAIgBAUIJCgdfYm9ycm93Iq4BChJTY29yZUJ5SWRzUmVzcG9uc2USNQoGc2NvcmVzGAEgAygLMiUudHJpc2tlbGUudjEuU2NvcmVCeUlkc1Jlc3BvbnNlLlNjb3JlEioKCnNjb3JlX2tpbmQYAiABKA4yFi50cmlza2VsZS52MS5TY29yZUtpbmQaNQoFU2NvcmUSCgoCaWQYASABKAkSDQoFc2NvcmUYAiABKAESEQoJb3duX3Njb3JlGDIgASgBIioKFUdldEluZGV4U3RhdHVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkiwQEKFkdldEluZGV4U3RhdHVzUmVzcG9uc2USDwoHaW5kZXhlZBgBIAEoAxIPCgdwZW5kaW5nGAIgASgDEgwKBGRlYWQYAyABKAMSJgoDbGFnGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg0KBW1vZGVsGAUgASgJEhAKCGV4Y2x1ZGVkGAYgASgDEi4KC3N0YW5kYnlfbGFnGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uKscBCghMZWdTdGF0ZRIZChVMRUdfU1RBVEVfVU5TUEVDSUZJRUQQABIQCgxMRUdfU1RBVEVfT0sQARIWChJMRUdfU1RBVEVfRkFMTEJBQ0sQAhIXChNMRUdfU1RBVEVfVFJVTkNBVEVEEAMSFwoTTEVHX1NUQVRFX0FCU1RBSU5FRBAEEhcKE0xFR19TVEFURV9USU1FRF9PVVQQBRIUChBMRUdfU1RBVEVfRkFJTEVEEAYSFQoRTEVHX1NUQVRFX1NLSVBQRUQQByqeAQoJU2NvcmVLaW5kEhoKFlNDT1JFX0tJTkRfVU5TUEVDSUZJRUQQABIWChJTQ09SRV9LSU5EX1RTX1JBTksQARITCg9TQ09SRV9LSU5EX0JNMjUQAhIVChFTQ09SRV9LSU5EX0NPU0lORRADEhgKFFNDT1JFX0tJTkRfSE9QX0RFQ0FZEAQSFwoTU0NPUkVfS0lORF9QQUdFUkFOSxAFKlcKCVRyYXZlcnNhbBIZChVUUkFWRVJTQUxfVU5TUEVDSUZJRUQQABIXChNUUkFWRVJTQUxfSE9QX0RFQ0FZEAESFgoSVFJBVkVSU0FMX1BBR0VSQU5LEAIqXgoGU2NvcmVyEhYKElNDT1JFUl9VTlNQRUNJRklFRBAAEg8KC1NDT1JFUl9CTTI1EAESEgoOU0NPUkVSX1RTX1JBTksQAiIECAMQAyoRU0NPUkVSX1RFWFRTRUFSQ0gy+QEKCkxlZ1NlcnZpY2USQQoGU2VhcmNoEhoudHJpc2tlbGUudjEuU2VhcmNoUmVxdWVzdBobLnRyaXNrZWxlLnYxLlNlYXJjaFJlc3BvbnNlEk0KClNjb3JlQnlJZHMSHi50cmlza2VsZS52MS5TY29yZUJ5SWRzUmVxdWVzdBofLnRyaXNrZWxlLnYxLlNjb3JlQnlJZHNSZXNwb25zZRJZCg5HZXRJbmRleFN0YXR1cxIiLnRyaXNrZWxlLnYxLkdldEluZGV4U3RhdHVzUmVxdWVzdBojLnRyaXNrZWxlLnYxLkdldEluZGV4U3RhdHVzUmVzcG9uc2VCO1o5Z2l0aHViLmNvbS90cmlza2VsZS90cmlza2VsZS9wcm90by90cmlza2VsZS92MTt0cmlza2VsZXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_triskele_v1_memory, file_triskele_v1_trace]);
 
 /**
  * @generated from message triskele.v1.SearchRequest
@@ -62,13 +40,6 @@ export type SearchRequest = Message<"triskele.v1.SearchRequest"> & {
    * @generated from field: repeated float vector = 3;
    */
   vector: number[];
-
-  /**
-   * Memories that the first wave of legs found, for a leg of the second that can start from them; 1 for the best.
-   *
-   * @generated from field: repeated triskele.v1.Seed seeds = 4;
-   */
-  seeds: Seed[];
 
   /**
    * @generated from field: triskele.v1.Filter filter = 5;
@@ -147,14 +118,6 @@ export type SearchRequest = Message<"triskele.v1.SearchRequest"> & {
   explain: boolean;
 
   /**
-   * Whose space the vector is in, as the leg that made it said; empty if that is not known. A leg with a model of its own
-   * then uses the vector only if it is that model's.
-   *
-   * @generated from field: string vector_model = 23;
-   */
-  vectorModel: string;
-
-  /**
    * Id of the memory of the namespace whose text the query is. Once that memory is sensitive or gone, the leg sends the
    * query to no server.
    *
@@ -175,7 +138,7 @@ export type SearchRequest = Message<"triskele.v1.SearchRequest"> & {
  * Use `create(SearchRequestSchema)` to create a new message.
  */
 export const SearchRequestSchema: GenMessage<SearchRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 1);
+  messageDesc(file_triskele_v1_leg, 0);
 
 /**
  * PathStep is a stop on the way from a query to a memory: a concept or a memory.
@@ -210,7 +173,7 @@ export type PathStep = Message<"triskele.v1.PathStep"> & {
  * Use `create(PathStepSchema)` to create a new message.
  */
 export const PathStepSchema: GenMessage<PathStep> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 2);
+  messageDesc(file_triskele_v1_leg, 1);
 
 /**
  * @generated from message triskele.v1.LegHit
@@ -290,7 +253,7 @@ export type LegHit = Message<"triskele.v1.LegHit"> & {
  * Use `create(LegHitSchema)` to create a new message.
  */
 export const LegHitSchema: GenMessage<LegHit> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 3);
+  messageDesc(file_triskele_v1_leg, 2);
 
 /**
  * @generated from message triskele.v1.SearchResponse
@@ -353,13 +316,6 @@ export type SearchResponse = Message<"triskele.v1.SearchResponse"> & {
   stale: boolean;
 
   /**
-   * Names the model in whose space vector is.
-   *
-   * @generated from field: string vector_model = 20;
-   */
-  vectorModel: string;
-
-  /**
    * How much of the query the leg has understood, 0 to 1: for the graph leg, the share of its words, stop words aside, with
    * which it names what a memory has for its title; those of a name that many memories mention count less. 0 from a leg that
    * cannot tell.
@@ -408,7 +364,7 @@ export type SearchResponse = Message<"triskele.v1.SearchResponse"> & {
  * Use `create(SearchResponseSchema)` to create a new message.
  */
 export const SearchResponseSchema: GenMessage<SearchResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 4);
+  messageDesc(file_triskele_v1_leg, 3);
 
 /**
  * @generated from message triskele.v1.ScoreByIdsRequest
@@ -470,7 +426,7 @@ export type ScoreByIdsRequest = Message<"triskele.v1.ScoreByIdsRequest"> & {
  * Use `create(ScoreByIdsRequestSchema)` to create a new message.
  */
 export const ScoreByIdsRequestSchema: GenMessage<ScoreByIdsRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 5);
+  messageDesc(file_triskele_v1_leg, 4);
 
 /**
  * @generated from message triskele.v1.ScoreByIdsResponse
@@ -494,7 +450,7 @@ export type ScoreByIdsResponse = Message<"triskele.v1.ScoreByIdsResponse"> & {
  * Use `create(ScoreByIdsResponseSchema)` to create a new message.
  */
 export const ScoreByIdsResponseSchema: GenMessage<ScoreByIdsResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 6);
+  messageDesc(file_triskele_v1_leg, 5);
 
 /**
  * @generated from message triskele.v1.ScoreByIdsResponse.Score
@@ -523,7 +479,7 @@ export type ScoreByIdsResponse_Score = Message<"triskele.v1.ScoreByIdsResponse.S
  * Use `create(ScoreByIdsResponse_ScoreSchema)` to create a new message.
  */
 export const ScoreByIdsResponse_ScoreSchema: GenMessage<ScoreByIdsResponse_Score> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 6, 0);
+  messageDesc(file_triskele_v1_leg, 5, 0);
 
 /**
  * @generated from message triskele.v1.GetIndexStatusRequest
@@ -540,7 +496,7 @@ export type GetIndexStatusRequest = Message<"triskele.v1.GetIndexStatusRequest">
  * Use `create(GetIndexStatusRequestSchema)` to create a new message.
  */
 export const GetIndexStatusRequestSchema: GenMessage<GetIndexStatusRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 7);
+  messageDesc(file_triskele_v1_leg, 6);
 
 /**
  * @generated from message triskele.v1.GetIndexStatusResponse
@@ -601,7 +557,7 @@ export type GetIndexStatusResponse = Message<"triskele.v1.GetIndexStatusResponse
  * Use `create(GetIndexStatusResponseSchema)` to create a new message.
  */
 export const GetIndexStatusResponseSchema: GenMessage<GetIndexStatusResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_leg, 8);
+  messageDesc(file_triskele_v1_leg, 7);
 
 /**
  * How a leg's part in a recall ended. TIMED_OUT, FAILED and SKIPPED contribute nothing.
@@ -738,7 +694,7 @@ export enum Traversal {
   HOP_DECAY = 1,
 
   /**
-   * Personalised PageRank over memories and concepts. Seeds take part in it.
+   * Personalised PageRank over memories and concepts.
    *
    * @generated from enum value: TRAVERSAL_PAGERANK = 2;
    */
