@@ -150,9 +150,11 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, erro
 	return source, nil
 }
 
-// journal returns the file for this import's position, or "".
+// journal returns the file for this import's position, or "". What can be read only once, such as a pipe, has no position to go on from.
 func (c *importCmd) journal(env *Env) string {
-	if !c.Resume || c.DryRun || c.File == "-" {
+	info, err := os.Stat(c.File)
+	once := c.File == "-" || err == nil && !info.IsDir() && !info.Mode().IsRegular()
+	if !c.Resume || c.DryRun || once {
 		return ""
 	}
 	if c.Position != "" {
