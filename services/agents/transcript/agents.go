@@ -7,6 +7,9 @@ import (
 	"iter"
 )
 
+// synthetic is the model of messages that Claude Code writes itself in place of an answer, such as an error of the API.
+const synthetic = "<synthetic>"
+
 // claudeCode reads a record of Claude Code: ~/.claude/projects/FOLDER/SESSION.jsonl.
 func claudeCode(line []byte, _ int64) (Turn, bool) {
 	var r struct {
@@ -18,9 +21,12 @@ func claudeCode(line []byte, _ int64) (Turn, bool) {
 		Sidechain bool `json:"isSidechain"`
 		Meta      bool `json:"isMeta"`
 		Summary   bool `json:"isCompactSummary"`
-		Message   struct{ Content parts }
+		Message   struct {
+			Model   string
+			Content parts
+		}
 	}
-	if json.Unmarshal(line, &r) != nil || r.UUID == "" || r.Sidechain || r.Meta || r.Summary {
+	if json.Unmarshal(line, &r) != nil || r.UUID == "" || r.Sidechain || r.Meta || r.Summary || r.Message.Model == synthetic {
 		return Turn{}, false
 	}
 	role := map[string]string{"user": User, "assistant": Agent}[r.Type]

@@ -28,7 +28,9 @@ var texts = map[transcript.Format]struct {
 {"parentUuid":"a4","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":"<command-name>/clear</command-name>"},"uuid":"u4","timestamp":"2026-03-01T08:31:00Z"}
 not JSON
 {"parentUuid":"a4","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":[{"type":"text","text":"And the pier?"},{"type":"image","source":{}}]},"uuid":"u5","timestamp":"2026-03-01T08:32:00Z"}
-`, []string{"s1/u1 user /home/harbour 08:30:00 When is the crane serviced?", "s1/a4 agent /home/harbour 08:30:05 In spring.", "s1/u5 user /home/harbour 08:32:00 And the pier?"}},
+{"parentUuid":"u5","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"assistant","message":{"model":"m","role":"assistant","content":[{"type":"text","text":"In autumn."}]},"uuid":"a5","timestamp":"2026-03-01T08:32:05Z"}
+{"parentUuid":"a5","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"assistant","isApiErrorMessage":true,"message":{"model":"<synthetic>","role":"assistant","content":[{"type":"text","text":"API Error: 529 Overloaded"}]},"uuid":"a6","timestamp":"2026-03-01T08:32:06Z"}
+`, []string{"s1/u1 user /home/harbour 08:30:00 When is the crane serviced?", "s1/a4 agent /home/harbour 08:30:05 In spring.", "s1/u5 user /home/harbour 08:32:00 And the pier?", "s1/a5 agent /home/harbour 08:32:05 In autumn."}},
 	transcript.Codex: {`{"timestamp":"2026-03-01T08:30:00Z","type":"session_meta","payload":{"id":"s2","cwd":"/home/harbour","originator":"codex_cli_rs","cli_version":"0.149.0"}}
 {"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"developer","content":[{"type":"input_text","text":"be good"}]}}
 {"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>\n<cwd>/home/harbour</cwd>\n</environment_context>"}]}}
