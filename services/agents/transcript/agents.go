@@ -25,12 +25,21 @@ func claudeCode(line []byte, _ int64) (Turn, bool) {
 			Model   string
 			Content parts
 		}
+		Attachment struct {
+			Type   string
+			Mode   string `json:"commandMode"`
+			Meta   bool   `json:"isMeta"`
+			Prompt parts
+		}
 	}
 	if json.Unmarshal(line, &r) != nil || r.UUID == "" || r.Sidechain || r.Meta || r.Summary || r.Message.Model == synthetic {
 		return Turn{}, false
 	}
-	role := map[string]string{"user": User, "assistant": Agent}[r.Type]
-	return Turn{ID: r.UUID, Thread: r.SessionID, Role: role, Text: string(r.Message.Content), At: r.Timestamp.Time, Folder: r.Cwd}, role != ""
+	role, text := map[string]string{"user": User, "assistant": Agent}[r.Type], r.Message.Content
+	if a := r.Attachment; a.Type == "queued_command" && a.Mode == "prompt" && !a.Meta { // the user said it while the agent was at work
+		role, text = User, a.Prompt
+	}
+	return Turn{ID: r.UUID, Thread: r.SessionID, Role: role, Text: string(text), At: r.Timestamp.Time, Folder: r.Cwd}, role != ""
 }
 
 // codex reads records of Codex: ~/.codex/sessions/YEAR/MONTH/DAY/rollout-*.jsonl. The first record has the session's id and folder.
