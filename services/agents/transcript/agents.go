@@ -42,8 +42,12 @@ func claudeCode(line []byte, _ int64) (Turn, bool) {
 	return Turn{ID: r.UUID, Thread: r.SessionID, Role: role, Text: string(text), At: r.Timestamp.Time, Folder: r.Cwd}, role != ""
 }
 
-// codex reads records of Codex: ~/.codex/sessions/YEAR/MONTH/DAY/rollout-*.jsonl. The first record has the session's id and folder.
-type codex struct{ thread, folder string }
+// codex reads records of Codex: ~/.codex/sessions/YEAR/MONTH/DAY/rollout-*.jsonl. The first record has the session's id and folder, and
+// says whether a sub-agent's session it is.
+type codex struct {
+	thread, folder string
+	subAgent       bool
+}
 
 func (c *codex) message(line []byte, at int64) (Turn, bool) {
 	var r struct {
@@ -55,16 +59,18 @@ func (c *codex) message(line []byte, at int64) (Turn, bool) {
 			Type    string
 			Role    string
 			Content parts
+			Source  json.RawMessage
 		}
 	}
 	if json.Unmarshal(line, &r) != nil {
 		return Turn{}, false
 	}
 	if r.Type == "session_meta" && c.thread == "" {
-		c.thread, c.folder = r.Payload.ID, r.Payload.Cwd
+		var source struct{ SubAgent any } // of a user's session it is a text
+		c.thread, c.folder, c.subAgent = r.Payload.ID, r.Payload.Cwd, json.Unmarshal(r.Payload.Source, &source) == nil && source.SubAgent != nil
 	}
 	role := map[string]string{"user": User, "assistant": Agent}[r.Payload.Role]
-	if r.Type != "response_item" || r.Payload.Type != "message" || role == "" {
+	if r.Type != "response_item" || r.Payload.Type != "message" || role == "" || c.subAgent {
 		return Turn{}, false
 	}
 	// Messages have no ids. A file is only appended to, so that a message stays where it is.

@@ -35,7 +35,7 @@ not JSON
 {"parentUuid":"q2","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"attachment","attachment":{"type":"queued_command","prompt":[{"type":"text","text":"And the lighthouse?"}],"commandMode":"prompt"},"uuid":"q3","timestamp":"2026-03-01T08:33:01Z"}
 `, []string{"s1/u1 user /home/harbour 08:30:00 When is the crane serviced?", "s1/a4 agent /home/harbour 08:30:05 In spring.", "s1/u5 user /home/harbour 08:32:00 And the pier?", "s1/a5 agent /home/harbour 08:32:05 In autumn.",
 		"s1/q3 user /home/harbour 08:33:01 And the lighthouse?"}},
-	transcript.Codex: {`{"timestamp":"2026-03-01T08:30:00Z","type":"session_meta","payload":{"id":"s2","cwd":"/home/harbour","originator":"codex_cli_rs","cli_version":"0.149.0"}}
+	transcript.Codex: {`{"timestamp":"2026-03-01T08:30:00Z","type":"session_meta","payload":{"id":"s2","cwd":"/home/harbour","originator":"codex_cli_rs","source":"cli","cli_version":"0.149.0"}}
 {"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"developer","content":[{"type":"input_text","text":"be good"}]}}
 {"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>\n<cwd>/home/harbour</cwd>\n</environment_context>"}]}}
 {"timestamp":"2026-03-01T08:30:01Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"When is the crane serviced?"}]}}
@@ -43,7 +43,7 @@ not JSON
 {"timestamp":"2026-03-01T08:30:02Z","type":"response_item","payload":{"type":"reasoning","summary":[],"encrypted_content":"x"}}
 {"timestamp":"2026-03-01T08:30:03Z","type":"response_item","payload":{"type":"function_call","name":"shell","arguments":"{}","call_id":"c"}}
 {"timestamp":"2026-03-01T08:30:05Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"In spring."}],"phase":"final_answer"}}
-`, []string{"s2/532 user /home/harbour 08:30:01 When is the crane serviced?", "s2/1105 agent /home/harbour 08:30:05 In spring."}},
+`, []string{"s2/547 user /home/harbour 08:30:01 When is the crane serviced?", "s2/1120 agent /home/harbour 08:30:05 In spring."}},
 	transcript.Gemini: {`{"sessionId":"s3","projectHash":"abc","startTime":"2026-03-01T08:30:00Z","lastUpdated":"2026-03-01T08:30:00Z","kind":"main"}
 {"id":"m1","timestamp":"2026-03-01T08:30:01Z","type":"user","content":[{"text":"When is the crane serviced?"}]}
 {"$set":{"lastUpdated":"2026-03-01T08:30:01Z"}}
@@ -101,6 +101,7 @@ func TestFormats(t *testing.T) {
 		check(format, x.text, x.turns)
 	}
 	check(transcript.Gemini, olderGemini, texts[transcript.Gemini].turns)
+	check(transcript.Codex, strings.Replace(texts[transcript.Codex].text, `"source":"cli"`, `"source":{"subagent":{"thread_spawn":{"parent_thread_id":"s1","depth":1}}}`, 1), nil)
 }
 
 func TestOddTranscripts(t *testing.T) {
