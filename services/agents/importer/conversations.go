@@ -23,7 +23,8 @@ type Conversations struct {
 	namespace string
 	open      func(name string) (io.ReadCloser, error)
 	files     []conversationFile
-	total     int64 // of the files, in bytes
+	unread    []Item // folders that cannot be read
+	total     int64  // of the files, in bytes
 	close     func() error
 }
 
@@ -90,6 +91,10 @@ func (c *Conversations) Total() int64 { return c.total }
 
 // add adds a file if it is one of the format. It implements fs.WalkDirFunc.
 func (c *Conversations) add(name string, entry fs.DirEntry, err error) error {
+	if err != nil && name != "." {
+		c.unread = append(c.unread, skip(name, "folder cannot be read", reason(err)))
+		return fs.SkipDir
+	}
 	if err != nil || !entry.Type().IsRegular() {
 		return err
 	}
@@ -108,6 +113,11 @@ func (c *Conversations) add(name string, entry fs.DirEntry, err error) error {
 
 // Read implements Source. Turns that capture would leave out are left out.
 func (c *Conversations) Read(_ context.Context, take func(Item) error) error {
+	for _, item := range c.unread {
+		if err := take(item); err != nil {
+			return err
+		}
+	}
 	done := int64(0)
 	chosen := capture.Chooser{}
 	for _, f := range c.files {
@@ -120,14 +130,12 @@ func (c *Conversations) Read(_ context.Context, take func(Item) error) error {
 }
 
 func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take func(Item) error) error {
-	if problem, err := c.foreign(f); err != nil {
-		return err
-	} else if problem != "" {
+	if problem := c.foreign(f); problem != "" {
 		return take(skip(f.name, "not readable", problem))
 	}
 	in, err := c.open(f.name)
 	if err != nil {
-		return err
+		return take(skip(f.name, "not readable", reason(err)))
 	}
 	defer func() { _ = in.Close() }()
 	n := 0
@@ -164,20 +172,20 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 }
 
 // foreign says why a file is no session of the format, or returns "". Exports have no common form to know them by.
-func (c *Conversations) foreign(f conversationFile) (problem string, err error) {
+func (c *Conversations) foreign(f conversationFile) (problem string) {
 	if c.format == transcript.ChatGPT || c.format == transcript.Claude || f.size == 0 {
-		return "", nil
+		return ""
 	}
 	in, err := c.open(f.name)
 	if err != nil {
-		return "", err
+		return reason(err)
 	}
 	defer func() { _ = in.Close() }()
 	switch found, err := transcript.Detect(in); {
 	case err != nil:
-		return err.Error(), nil
+		return err.Error()
 	case found != c.format:
-		return fmt.Sprintf("this is a session of another agent, which is read with --from %s", found), nil
+		return fmt.Sprintf("this is a session of another agent, which is read with --from %s", found)
 	}
-	return "", nil
+	return ""
 }

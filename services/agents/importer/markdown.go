@@ -53,6 +53,7 @@ type Markdown struct {
 	namespace string
 	close     func() error
 	notes     []string // paths
+	unread    []Item   // folders that cannot be read
 	index     noteIndex
 	imported  map[string]storedNote // what earlier imports have stored, by thread
 	sensitive map[string]bool       // texts
@@ -97,8 +98,11 @@ func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
 	s := &Markdown{folder: folder, name: name, namespace: namespace, close: func() error { return nil }}
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
-		case err != nil:
+		case err != nil && name == ".":
 			return err
+		case err != nil:
+			s.unread = append(s.unread, skip(name, "folder cannot be read", reason(err)))
+			return fs.SkipDir
 		case name != "." && strings.HasPrefix(path.Base(name), "."): // hidden folders belong to editors and tools
 			if entry.IsDir() {
 				return fs.SkipDir
@@ -182,6 +186,12 @@ func (s *Markdown) Read(_ context.Context, take func(Item) error) error {
 			if err := take(item); err != nil {
 				return err
 			}
+		}
+	}
+	for _, item := range s.unread {
+		maps.DeleteFunc(gone, func(_, thread string) bool { return strings.HasPrefix(thread, threadOf(item.Position+"/")) })
+		if err := take(item); err != nil {
+			return err
 		}
 	}
 	if len(s.notes) == 0 && len(gone) > 0 { // more likely a disk that is not there than a folder that was emptied

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -555,6 +556,9 @@ func TestNotesThatAreNoFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Mkdir(filepath.Join(path, "caf\xe9"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, target := range map[string]string{"inside.md": "a.md", "out.md": outside, "gone.md": "nowhere.md", "dir.md": "."} {
 		if err := os.Symlink(target, filepath.Join(path, name)); err != nil {
 			t.Fatal(err)
@@ -578,9 +582,43 @@ func TestNotesThatAreNoFiles(t *testing.T) {
 	want := map[string]string{
 		"a.md": "a", "inside.md": "a", "out.md": "note cannot be read: path escapes from parent",
 		"gone.md": "note cannot be read: no such file or directory", "dir.md": "note cannot be read: it is not a file",
+		"caf\xe9": "folder cannot be read: invalid argument",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// closed is a folder in which one folder cannot be read.
+type closed struct{ fstest.MapFS }
+
+// ReadDir implements fs.ReadDirFS.
+func (f closed) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == "closed" {
+		return nil, fs.ErrPermission
+	}
+	return f.MapFS.ReadDir(name)
+}
+
+// A folder that cannot be read is named, what is stored of it stays, and all others are imported.
+func TestFolderThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	notes := folder(map[string]string{"a.md": "a", "closed/b.md": "b", "closed/c/d.md": "d", "closed.md": "e"})
+	imported := func(notes fs.FS) *importer.Report {
+		t.Helper()
+		source, err := importer.OpenMarkdown(notes, "/notes", "notes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runs(t, f.Client(t), source, importer.Options{})
+	}
+	want(t, "open", imported(notes), 4, 0, 0, 0, 0)
+	delete(notes, "closed.md")
+	report := imported(closed{notes})
+	want(t, "closed", report, 0, 1, 0, 1, 1)
+	if got := report.Problems[0]; got.Position != "closed" || got.Detail != fs.ErrPermission.Error() {
+		t.Errorf("got %+v, want what cannot be read", got)
 	}
 }
 

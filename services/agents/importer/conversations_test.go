@@ -1,0 +1,51 @@
+package importer_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/triskele/triskele/services/agents/importer"
+	"github.com/triskele/triskele/services/agents/transcript"
+)
+
+// A session that is gone when it is read, and a folder that cannot be read, are named. All others are imported.
+func TestSessionsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const turn = `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"When is the harbour crane serviced?"}}` + "\n"
+	for _, name := range []string{"a.jsonl", "b.jsonl"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(turn), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := root.MkdirAll(strings.Repeat(strings.Repeat("x", 250)+"/", 20), 0o700); err != nil { // its path is too long to be opened
+		t.Fatal(err)
+	}
+	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(folder, "a.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for position, item := range read(t, source) {
+		if item.Problem == nil {
+			got = append(got, position)
+		} else {
+			got = append(got, position[:min(len(position), 10)]+" "+item.Problem.Reason+": "+item.Problem.Detail)
+		}
+	}
+	text := strings.Join(got, "\n")
+	if len(got) != 3 || !strings.Contains(text, "b.jsonl:1") || !strings.Contains(text, "a.jsonl not readable: no such file or directory") ||
+		!strings.Contains(text, "xxxxxxxxxx folder cannot be read: file name too long") {
+		t.Errorf("got %q, want one turn and two problems", got)
+	}
+}
