@@ -115,7 +115,7 @@ func (f *Folder) add(root string) error {
 		case path != f.Root && hidden(path):
 			return fs.SkipDir
 		}
-		if err := f.watcher.Add(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := f.watcher.Add(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("watch %s: %w", path, err)
 		}
 		f.folders[path] = true

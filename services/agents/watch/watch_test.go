@@ -28,8 +28,10 @@ type watched struct {
 func start(t *testing.T, changed func(root string) error) *watched {
 	t.Helper()
 	w := &watched{t, t.TempDir(), make(chan struct{}, 100), make(chan error, 1)}
-	if err := os.Mkdir(filepath.Join(w.root, "deep"), 0o700); err != nil {
-		t.Fatal(err)
+	for name, mode := range map[string]os.FileMode{"deep": 0o700, "closed": 0} { // root may open the second one
+		if err := os.Mkdir(filepath.Join(w.root, name), mode); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	folder := watch.Folder{Root: w.root, IsNote: func(path string) bool { return strings.HasSuffix(path, ".md") }, Changed: func() error {
