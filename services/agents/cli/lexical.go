@@ -27,6 +27,11 @@ type lexicalSettingsCmd struct {
 	jsonFlag
 }
 
+// Validate implements kong's interface. No memory could be in a namespace with a name that is none.
+func (c *lexicalSettingsCmd) Validate() error {
+	return cmp.Or(c.databaseFlags.Validate(), checkNamespace(c.Namespace))
+}
+
 // Run applies the given changes and prints the settings.
 func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 	return c.lexical(ctx, env, func(leg *lexical.Leg) error {

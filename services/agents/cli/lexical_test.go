@@ -19,6 +19,9 @@ func TestLexicalSettings(t *testing.T) {
 	}
 	must(t, "", "remember", "The crane is serviced in spring.", "-n", "ns", "--address="+serveWith(t, standalone.Config{SQLite: strings.TrimPrefix(file, "--sqlite=")}))
 	must(t, "", "lexical", "reindex", "ns", file)
+	if got := run("", "lexical", "settings", "Ns", "--language=german", file); got.code != 2 || !strings.Contains(got.err, `"Ns" is no namespace`) {
+		t.Errorf("settings of what is no namespace: got %+v, want that it is refused", got)
+	}
 	for flag, want := range map[string]string{"--language=klingon": "language must be one of", "--b=2": "b must be from 0 to 1", "--scorer=x": "scorer"} {
 		if got := run("", "lexical", "settings", "ns", flag, file); got.code == 0 || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", flag, got)
