@@ -299,6 +299,21 @@ func TestExportedIsImportedEqual(t *testing.T) {
 	if text := <-through; string(text) != exported {
 		t.Errorf("an export to a pipe gave %d bytes, want %d", len(text), len(exported))
 	}
+	reader, numbered, err := os.Pipe() // as a shell gives it for >(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		text, _ := io.ReadAll(reader)
+		through <- text
+	}()
+	must(t, "", "export", fmt.Sprintf("--output=/dev/fd/%d", numbered.Fd()), "--namespace=piers/a", first)
+	if err := numbered.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-through; string(text) != exported {
+		t.Errorf("an export to a pipe by its number gave %d bytes, want %d", len(text), len(exported))
+	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan outcome, 1)
 	go func() { ended <- runUntil(ctx, clock(), "", "export", "--output="+pipe, "--namespace=piers/a", first) }()

@@ -40,14 +40,6 @@ func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 // writeWhole writes a file that only its owner can read. It replaces the file at the path, or that a link there leads to, once it is
 // complete. It writes into what is no file, such as a pipe, until ctx ends.
 func writeWhole(ctx context.Context, path string, write func(io.Writer) error) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	} else if target, err := os.Readlink(path); err == nil { // to a file that is not there yet
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
-		}
-		path = target
-	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		out, err := openForWriting(ctx, path)
 		if err != nil {
@@ -55,6 +47,14 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) e
 		}
 		defer context.AfterFunc(ctx, func() { _ = out.Close() })() // ends a write that nobody reads
 		return errors.Join(write(out), out.Close())
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	} else if target, err := os.Readlink(path); err == nil { // to a file that is not there yet
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
 	}
 	return replace.File(path, func(part *os.File) error { return write(part) })
 }
