@@ -26,7 +26,7 @@ func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 			contents, err = backup.Write(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), out)
 			return err
 		})
-		return env.answer(err, c.JSON, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
+		return env.beside(c.File).answer(err, c.JSON, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
 	})
 }
 

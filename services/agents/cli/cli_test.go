@@ -379,6 +379,40 @@ func TestBadLineIsNamed(t *testing.T) {
 	}
 }
 
+// What is written to standard output by its name can be read again: what the command says about it goes elsewhere.
+func TestStandardOutputByName(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "x.db")
+	to := "--address=" + serveWith(t, standalone.Config{SQLite: file})
+	must(t, "", "remember", "The crane is serviced in spring.", to)
+	for want, args := range map[string][]string{
+		"wrote 1 memory of 1 namespace to": {"backup", "%s", "--sqlite=" + file},
+		"\n}\n":                            {"backup", "%s", "--json", "--sqlite=" + file},
+		"exported 1 memory to":             {"export", "--output=%s", to},
+	} {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		for i := range args {
+			args[i] = strings.Replace(args[i], "%s", fmt.Sprintf("/dev/fd/%d", out.Fd()), 1)
+		}
+		code := cli.Run(t.Context(), args, cli.Env{Out: out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now})
+		if err := out.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(in)
+		if err := errors.Join(err, in.Close()); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if code != 0 || !strings.HasPrefix(lines[len(lines)-1], "{") || len(lines) > 4 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%q: got exit code %d, %q and %q, want lines of JSON, and %q on standard error", args, code, text, errs.String(), want)
+		}
+	}
+}
+
 // An import of a pipe does not go on from another pipe of the same name, of which it could read the rest only.
 func TestPipeIsReadOnce(t *testing.T) {
 	t.Parallel()

@@ -33,8 +33,24 @@ func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 		}); err != nil {
 			return err
 		}
-		return env.print(fmt.Sprintf("exported %s to %s\n", render.Count(n, "memory", "memories"), c.Output))
+		return env.beside(c.Output).print(fmt.Sprintf("exported %s to %s\n", render.Count(n, "memory", "memories"), c.Output))
 	})
+}
+
+// beside returns the environment for what a command says about a file that it has written. Standard error gets it if the file is
+// standard output, by a name such as /dev/stdout.
+func (e *Env) beside(path string) *Env {
+	out, ok := e.Out.(*os.File)
+	if !ok {
+		return e
+	}
+	printed, failed := out.Stat()
+	if written, err := os.Stat(path); err != nil || failed != nil || !os.SameFile(printed, written) {
+		return e
+	}
+	other := *e
+	other.Out = e.Err
+	return &other
 }
 
 // writeWhole writes a file that only its owner can read. It replaces the file at the path, or that a link there leads to, once it is
