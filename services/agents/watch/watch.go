@@ -110,6 +110,8 @@ func (f *Folder) add(root string) error {
 		switch {
 		case err != nil && path == f.Root:
 			return err
+		case path == f.Root && !entry.IsDir():
+			return fmt.Errorf("%s is no folder", path)
 		case err != nil, !entry.IsDir(): // moved away meanwhile, or not for this user: the import says so
 			return nil
 		case path != f.Root && hidden(path):

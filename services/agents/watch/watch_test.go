@@ -125,6 +125,19 @@ func TestFailureIsRepeated(t *testing.T) {
 	w.called("after a failure")
 }
 
+// A file can be watched, but is no folder of notes.
+func TestFileIsNoFolder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.md")
+	if err := os.WriteFile(path, []byte("Tea at four."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder := watch.Folder{Root: path, IsNote: func(string) bool { return true }, Changed: func() error { return errors.New("not a directory") }}
+	if err := folder.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "a.md is no folder") {
+		t.Errorf("got %v, want that it is no folder", err)
+	}
+}
+
 func TestFolderIsGone(t *testing.T) {
 	t.Parallel()
 	w := start(t, func(string) error { return nil })
