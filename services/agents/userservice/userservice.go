@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/triskele/triskele/services/agents/internal/home"
 )
@@ -80,8 +81,11 @@ func (s Service) Text() string {
 	return b.String()
 }
 
+// settle is how long a service has to run before it counts as started: the system takes one as started that fails at once.
+var settle = time.Second
+
 // Install writes the service's file and starts the service, now and at each login. A service that is installed is restarted. If a new
-// service cannot be started, nothing of it stays.
+// service cannot be started, or does not go on running, nothing of it stays.
 func (s Service) Install(ctx context.Context) error {
 	path, err := s.Path()
 	if err != nil {
@@ -94,7 +98,13 @@ func (s Service) Install(ctx context.Context) error {
 	if err := os.WriteFile(path, []byte(s.Text()), 0o600); err != nil {
 		return err
 	}
-	if err = s.start(ctx, path); err != nil && before != nil {
+	if err = s.start(ctx, path); err == nil {
+		time.Sleep(settle)
+		if _, running, failed := s.Status(ctx); failed != nil || !running {
+			err = cmp.Or(failed, fmt.Errorf("the service ends as soon as it is started: try %s", strings.Join(s.Line, " ")))
+		}
+	}
+	if err != nil && before != nil {
 		_ = s.stop(ctx)
 		_ = os.Remove(path)
 	}

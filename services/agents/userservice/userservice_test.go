@@ -11,6 +11,11 @@ import (
 	"github.com/triskele/triskele/services/agents/userservice"
 )
 
+func TestMain(m *testing.M) {
+	userservice.Hasten()
+	os.Exit(m.Run())
+}
+
 // system puts programs of these names first in the PATH. Each writes down its arguments, and what it prints follows from answers.
 func system(t *testing.T, answers map[string]string) (calls func() string) {
 	t.Helper()
@@ -50,7 +55,7 @@ func TestSystemd(t *testing.T) {
 	if err := s.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := "systemctl --user daemon-reload\nsystemctl --user enable triskele\nsystemctl --user restart triskele\n"
+	want := "systemctl --user daemon-reload\nsystemctl --user enable triskele\nsystemctl --user restart triskele\nsystemctl --user is-active triskele\n"
 	if got := calls(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -131,6 +136,10 @@ func TestFailures(t *testing.T) {
 	err = s.Install(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "systemctl --user daemon-reload: Failed to connect to bus") || installed() {
 		t.Errorf("got %v and a file: %t; want no bus and no file", err, installed())
+	}
+	system(t, map[string]string{"systemctl": "echo activating"}) // as it says of a service that it starts again and again
+	if err := s.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "ends as soon as it is started: try /opt/my tools/triskele up") || installed() {
+		t.Errorf("a service that ends: got %v and a file: %t; want what to try, and no file", err, installed())
 	}
 	system(t, map[string]string{"systemctl": "echo active"})
 	if err := s.Install(t.Context()); err != nil {
