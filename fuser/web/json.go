@@ -322,8 +322,27 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		return
 	}
 	rest = release
+	if method == triskelev1.MemoryService_Update_FullMethodName {
+		nameFields(r, body)
+	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	next(answering{w, free}, r)
+}
+
+// nameFields adds an update_mask with the fields of the body to the parameters, unless they have one. The library would name the
+// members of metadata, which is updated as a whole.
+func nameFields(r *http.Request, body []byte) {
+	var members map[string]json.RawMessage
+	if query := r.URL.Query(); query.Has("update_mask") || query.Has("updateMask") || json.Unmarshal(body, &members) != nil {
+		return
+	}
+	var fields []string
+	for name := range members {
+		if field := fieldAt((*triskelev1.Memory)(nil).ProtoReflect().Descriptor(), name); field != nil {
+			fields = append(fields, string(field.Name()))
+		}
+	}
+	r.URL.RawQuery += "&update_mask=" + strings.Join(fields, ",")
 }
 
 // read ends a request's read deadline, which would cut a long answer.

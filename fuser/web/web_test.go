@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -269,15 +270,24 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// An update's mask is what its body has.
+// An update's mask is what its body has, unless the caller names fields. Metadata is a field like others.
 func TestPatch(t *testing.T) {
 	g := startPlain(t)
-	resp, text := g.ask(http.DefaultClient, "PATCH", "http://"+g.address+"/v1/memories/"+absent+"?namespace=acme/ops&expected_revision=3", `{"title": "Freeze", "tags": []}`)
-	if resp.StatusCode != 200 {
-		t.Fatalf("%d %s", resp.StatusCode, text)
-	}
-	if u := g.update; u.GetNamespace() != "acme/ops" || u.GetId() != absent || u.GetExpectedRevision() != 3 || u.GetMemory().GetTitle() != "Freeze" || len(u.GetUpdateMask().GetPaths()) != 2 {
-		t.Errorf("%v", u)
+	for _, x := range [][3]string{
+		{`{"title": "Freeze", "tags": []}`, "", "tags title"},
+		{`{"title": "Freeze", "metadata": {"a": {"b": 1}, "c": 2}, "expandedKeywords": ["x"], "occurred_at": null}`, "", "expanded_keywords metadata occurred_at title"},
+		{`{"title": "Freeze", "metadata": {}}`, "", "metadata title"},
+		{`{"title": "Freeze", "category": "x"}`, "&update_mask=title", "title"},
+	} {
+		resp, text := g.ask(http.DefaultClient, "PATCH", "http://"+g.address+"/v1/memories/"+absent+"?namespace=acme/ops&expected_revision=3"+x[1], x[0])
+		if resp.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", x[0], resp.StatusCode, text)
+		}
+		u := g.update
+		paths := strings.Join(slices.Sorted(slices.Values(u.GetUpdateMask().GetPaths())), " ")
+		if u.GetNamespace() != "acme/ops" || u.GetId() != absent || u.GetExpectedRevision() != 3 || u.GetMemory().GetTitle() != "Freeze" || paths != x[2] {
+			t.Errorf("%s%s: got %v, want the fields %s", x[0], x[1], u, x[2])
+		}
 	}
 }
 
