@@ -159,7 +159,7 @@ func (d *dependency) result(err error, given time.Duration) error {
 		return resilience.ErrFailure
 	case codes.Canceled:
 		return resilience.ErrIgnored
-	case codes.Unavailable, codes.Internal, codes.Unknown, codes.ResourceExhausted:
+	case codes.Unavailable, codes.Internal, codes.Unknown:
 		return resilience.ErrFailure
 	}
 	return nil

@@ -36,6 +36,7 @@ func TestBreakerLeavesADeadLegAlone(t *testing.T) {
 		"hangs":              {dead: after(time.Hour, cosine), budget: 500 * ms, opens: true},
 		"is given no time":   {dead: after(time.Hour, cosine), budget: 100 * ms, opens: false},
 		"refuses one caller": {dead: fails(codes.PermissionDenied), budget: 100 * ms, opens: false},
+		"is asked too much":  {dead: fails(codes.ResourceExhausted), budget: 100 * ms, opens: false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var calls atomic.Int64
