@@ -74,24 +74,26 @@ func (s *Set) load(img *image) {
 
 // admit waits until a namespace may be loaded. It need not wait for large ones if it is small; then whole is false.
 func (s *Set) admit(ctx context.Context, namespace string) (whole bool, release func(), err error) {
-	loads, n := s.loads, small+1
 	select {
-	case loads <- struct{}{}:
-		return true, func() { <-loads }, nil
+	case s.loads <- struct{}{}:
+		return true, func() { <-s.loads }, nil
 	default:
 	}
+	n, others := small+1, s.smallLoads
 	if err = s.source.snapshot(ctx, namespace, false, func(tx Tx) error {
 		return tx.Each(ctx, `SELECT count(*) FROM (SELECT 1 FROM memory.memories WHERE namespace = $1 LIMIT $2) AS m`, []any{namespace, small + 1}, []any{&n},
 			func() error { return nil })
 	}); err != nil {
 		return false, nil, err
 	}
-	if n <= small {
-		loads = s.smallLoads
+	if n > small {
+		others = nil
 	}
 	select {
-	case loads <- struct{}{}:
-		return n > small, func() { <-loads }, nil
+	case s.loads <- struct{}{}:
+		return n > small, func() { <-s.loads }, nil
+	case others <- struct{}{}:
+		return false, func() { <-others }, nil
 	case <-ctx.Done():
 		return false, nil, ctx.Err()
 	}

@@ -623,6 +623,51 @@ func TestSmallNamespacesPass(t *testing.T) {
 	})
 }
 
+// holdingEach is a part that waits while some namespaces are loaded.
+type holdingEach struct {
+	reads chan string // namespaces
+	hold  map[string]chan struct{}
+}
+
+func (holdingEach) Drop(uint32)  {}
+func (holdingEach) Bytes() int64 { return 0 }
+
+func (p holdingEach) Read(_ context.Context, _ replica.Tx, namespace string, _ []uuid.UUID) (func(), error) {
+	p.reads <- namespace
+	if hold, held := p.hold[namespace]; held {
+		<-hold
+	}
+	return nil, nil
+}
+
+// A small namespace that has waited takes the place of a large one, too.
+func TestSmallNamespacesTakeAnyPlace(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	set, part := images(t, f, strict()), holdingEach{make(chan string, 100), map[string]chan struct{}{}}
+	set.Register("holding", replica.Records, func(*replica.Rows) replica.Part { return part })
+	held := []string{"a", "b", "c", "d"} // all places are taken; a and b have those of large namespaces
+	for _, namespace := range held {
+		part.hold[namespace] = make(chan struct{})
+	}
+	for _, namespace := range held {
+		f.Insert(t, storetest.Record(namespace, "x", nil))
+		_ = within(t, time.Millisecond, set, namespace, replica.Need{Part: "titles"})
+		<-part.reads
+	}
+	f.Insert(t, storetest.Record("small", "x", nil))
+	if err := within(t, 50*time.Millisecond, set, "small", replica.Need{Part: "titles"}); err == nil {
+		t.Fatal("a namespace was searched while all places were taken")
+	}
+	close(part.hold["a"])
+	close(part.hold["b"])
+	if err := within(t, 20*time.Second, set, "small", replica.Need{Part: "titles"}); err != nil {
+		t.Errorf("a small namespace beside two free places: got %v, want no error", err)
+	}
+	close(part.hold["c"])
+	close(part.hold["d"])
+}
+
 // What expired before 1970 has expired.
 func TestExpiredLongAgo(t *testing.T) {
 	t.Parallel()
