@@ -1,9 +1,12 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -22,4 +25,43 @@ func TestNodeAway(t *testing.T) {
 	if got := s.Concern(); got != "" {
 		t.Errorf("got %q while a node is away, want no concern", got)
 	}
+}
+
+// recovering is a database that answers from a time on.
+type recovering struct {
+	source
+	from time.Time
+}
+
+func (r recovering) poll(_ context.Context, namespaces []string, _ []position) ([]bool, error) {
+	if time.Now().Before(r.from) {
+		return nil, errors.New("connection refused")
+	}
+	return make([]bool, len(namespaces)), nil
+}
+
+func (recovering) prune(context.Context) error { return nil }
+
+// TestBackWhileNobodyAsks: a process that nobody has asked for a while knows as well when the database answers again. Else its next
+// search would go by what it had, and say that the database does not answer.
+func TestBackWhileNobodyAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := New(ctx, sqldb.Store{}, nil, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
+		s.source = recovering{from: time.Now().Add(5 * time.Minute)}
+		img := newImage("n", "")
+		img.loaded, img.used, img.element = true, time.Now(), s.recent.PushFront(img)
+		s.images[img.key()] = img
+		go s.Follow(ctx)
+		time.Sleep(4 * time.Minute)
+		if s.Concern() == "" {
+			t.Error("got no concern while the database does not answer")
+		}
+		time.Sleep(time.Minute + time.Second)
+		if got := s.Concern(); got != "" {
+			t.Errorf("got %q a second after the database has answered, want no concern", got)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }

@@ -40,6 +40,9 @@ func (s *Set) Follow(ctx context.Context) {
 			within, all = math.MaxInt64, time.Now()
 			s.prune(ctx)
 		}
+		if s.away.Load() { // or nobody would notice that it answers again before the next search
+			within = math.MaxInt64
+		}
 		images, began := s.usedWithin(within), time.Now()
 		if len(images) == 0 {
 			select {
