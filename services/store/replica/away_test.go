@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.opentelemetry.io/otel/metric/noop"
 
@@ -64,4 +67,29 @@ func TestBackWhileNobodyAsks(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// TestSizeOfAnImage: the texts that rows are found by count, and so do the numbers of writes.
+func TestSizeOfAnImage(t *testing.T) {
+	img := newImage("n", "")
+	img.rows = NewRows()
+	const long, memories = 1000, 50
+	for i := range memories {
+		img.rows.Put(Memory{ID: uuid.New(), Tags: []string{strings.Repeat("x", long) + string(rune('a'+i))}})
+	}
+	before := img.size()
+	if before < long*memories {
+		t.Errorf("got %d bytes, want those of %d tags of %d bytes at least", before, memories, long)
+	}
+	u := update{sequences: make([]int64, 2*maxSequences)}
+	for i := range u.sequences {
+		u.sequences[i] = int64(i + 1)
+	}
+	u.apply(img, 1)
+	if got := img.size() - before; got < 8*maxSequences {
+		t.Errorf("got %d bytes for %d numbers, want 8 each at least", got, maxSequences)
+	}
+	if !slices.Contains(img.seen, 2*maxSequences) || slices.Contains(img.seen, maxSequences) {
+		t.Errorf("of %d numbers of writes, the image does not know the last %d", len(u.sequences), maxSequences)
+	}
 }

@@ -343,9 +343,8 @@ func (u update) apply(img *image, version int64) {
 		locked(apply)
 	}
 	locked(func() {
-		for _, sequence := range u.sequences {
-			img.seen.Add(sequence, struct{}{})
-		}
+		img.seen = append(img.seen, u.sequences...)
+		img.seen = slices.Delete(img.seen, 0, max(0, len(img.seen)-maxSequences))
 		if len(u.ids) > 0 {
 			img.version = version
 		}

@@ -191,7 +191,7 @@ func (s *Set) fits(bytes int64) error {
 
 // size is about the memory of an image.
 func (img *image) size() int64 {
-	bytes := img.rows.bytes()
+	bytes := img.rows.bytes() + 8*int64(cap(img.seen))
 	for _, part := range img.parts {
 		bytes += part.Bytes()
 	}

@@ -213,9 +213,9 @@ func metadataLabel(key string, value any) string {
 // bytes is about the memory of the rows.
 func (r *Rows) bytes() int64 {
 	n := int64(len(r.IDs))*(16+5*8+4) + 8*int64(len(r.labelled)) + r.byID.bytes() + r.threads.bytes()
-	for _, b := range r.bitmap {
+	for label, b := range r.bitmap {
 		if b != nil {
-			n += int64(b.GetSizeInBytes()) + 160
+			n += int64(b.GetSizeInBytes()) + int64(len(r.names[label])) + 160
 		}
 	}
 	return n

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -86,9 +86,9 @@ type image struct {
 	mu      sync.RWMutex
 	rows    *Rows
 	parts   []Part
-	seen    *simplelru.LRU[int64, struct{}] // numbers of the latest writes that it has
-	version int64                           // View.Version
-	dead    bool                            // another namespace has the name now
+	seen    []int64 // numbers of the latest writes that it has
+	version int64   // View.Version
+	dead    bool    // another namespace has the name now
 
 	completing atomic.Bool
 
@@ -108,8 +108,7 @@ type image struct {
 }
 
 func newImage(namespace, question string) *image {
-	seen, _ := simplelru.NewLRU[int64, struct{}](maxSequences, nil) // fails for sizes below 1 only
-	return &image{namespace: namespace, question: question, turn: make(chan struct{}, 1), seen: seen}
+	return &image{namespace: namespace, question: question, turn: make(chan struct{}, 1)}
 }
 
 // New returns an empty Set that follows a database, or its standby if that is not nil. Loading ends with ctx.
@@ -253,7 +252,7 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 	if img != s.empty && !img.rows.knows(need.Filter.Metadata) {
 		return nil, lacking
 	}
-	if v.Stale && s.legs[place].kind == Records && img.seen.Contains(need.AtLeast) {
+	if v.Stale && s.legs[place].kind == Records && slices.Contains(img.seen, need.AtLeast) {
 		v.Stale = false
 	}
 	v.Rows, v.Part, v.Version, v.close = img.rows, img.parts[place], img.version, img.mu.RUnlock
@@ -301,7 +300,7 @@ func (s *Set) behind(ctx context.Context, img *image, place int, need Need, arri
 	}
 	defer img.mu.RUnlock()
 	return img.dead || !img.rows.knows(need.Filter.Metadata) ||
-		need.AtLeast > 0 && !(s.legs[place].kind == Records && img.seen.Contains(need.AtLeast)), nil
+		need.AtLeast > 0 && !(s.legs[place].kind == Records && slices.Contains(img.seen, need.AtLeast)), nil
 }
 
 // askInTime brings an image up to date within a share of ctx's time. While the database is known not to answer, it fails at
