@@ -89,7 +89,7 @@ type keeper struct {
 
 // held is this process's part of a trace.
 type held struct {
-	open  int
+	open  map[trace.SpanID]bool // those that began while it was held
 	spans []sdktrace.ReadOnlySpan
 	keep  bool
 }
@@ -112,10 +112,10 @@ func (k *keeper) OnStart(_ context.Context, span sdktrace.ReadWriteSpan) {
 		if len(k.traces) == maxHeldTraces {
 			return
 		}
-		h = &held{}
+		h = &held{open: map[trace.SpanID]bool{}}
 		k.traces[span.SpanContext().TraceID()] = h
 	}
-	h.open++
+	h.open[span.SpanContext().SpanID()] = true
 }
 
 // OnEnd implements sdktrace.SpanProcessor.
@@ -137,11 +137,12 @@ func (k *keeper) end(span sdktrace.ReadOnlySpan) []sdktrace.ReadOnlySpan {
 	if h == nil {
 		return nil
 	}
-	if h.open--; len(h.spans) < maxSpansPerTrace {
+	delete(h.open, span.SpanContext().SpanID())
+	if len(h.spans) < maxSpansPerTrace {
 		h.spans = append(h.spans, span)
 	}
 	h.keep = h.keep || k.worth(span)
-	if h.open > 0 {
+	if len(h.open) > 0 {
 		return nil
 	}
 	delete(k.traces, span.SpanContext().TraceID())

@@ -102,6 +102,34 @@ func TestKeepingIsBounded(t *testing.T) {
 }
 
 // TestSampledSpansPass makes sure that keeping changes nothing for what is sampled.
+// A span that began while too many traces were held does not end the trace for those that began later.
+func TestSpansThatWereNotHeld(t *testing.T) {
+	exported := tracetest.NewSpanRecorder()
+	k := newKeeper(time.Second, exported)
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSampler(recording{sdktrace.NeverSample()}), sdktrace.WithSpanProcessor(k)).Tracer(ScopeName)
+	var others []trace.Span
+	for range maxHeldTraces {
+		_, span := tracer.Start(t.Context(), "other")
+		others = append(others, span)
+	}
+	ctx, root := tracer.Start(t.Context(), "root")
+	for _, span := range others {
+		span.End()
+	}
+	_, first := tracer.Start(ctx, "first")
+	_, second := tracer.Start(ctx, "second")
+	root.SetAttributes(attribute.Bool("triskele.degraded", true))
+	root.End()
+	first.End()
+	if n := len(exported.Ended()); n > 0 {
+		t.Errorf("got %d spans while one was open, want none", n)
+	}
+	second.End()
+	if n := len(exported.Ended()); n != 3 || len(k.traces) > 0 {
+		t.Errorf("got %d spans in the end, and %d traces are left; want 3 and none", n, len(k.traces))
+	}
+}
+
 func TestSampledSpansPass(t *testing.T) {
 	exported := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(recording{sdktrace.AlwaysSample()}), sdktrace.WithSpanProcessor(newKeeper(time.Second, exported)))
