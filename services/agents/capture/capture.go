@@ -4,7 +4,7 @@
 //  1. Read what the transcript has beyond the position that the last event left behind.
 //  2. Leave out turns that are too short to mean something alone, or that name a file which .triskeleignore lists.
 //  3. Replace secrets, and count them.
-//  4. Leave out turns that are stored already, and near-duplicates of stored ones.
+//  4. Leave out turns that are stored already, or repeat a stored one word for word. One that differs in a number says something new.
 //  5. Store the rest in one transaction, with a life and an importance below that of a memory that somebody chose to store.
 //  6. Keep the position. If a step fails, the position stays, and the next event makes up for it.
 package capture
@@ -31,7 +31,6 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/slice"
-	"github.com/triskele/triskele/fuser/shingles"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/secrets"
 	"github.com/triskele/triskele/services/agents/transcript"
@@ -48,9 +47,7 @@ const (
 	mostText = 6 << 10
 	// mostTurns bounds what is stored at a time: the last turns of a longer delta.
 	mostTurns = 200
-	// nearDuplicate is the similarity from which on two turns count as the same.
-	nearDuplicate = 0.8
-	// lookup bounds the query for near-duplicates, in bytes.
+	// lookup bounds the query for repeated turns, in bytes.
 	lookup = 1000
 )
 
@@ -77,7 +74,7 @@ type Store struct {
 type Report struct {
 	Memories []*triskelev1.Memory `json:"-"` // those that were stored, or would be
 	Kept     int                  `json:"kept"`
-	Known    int                  `json:"known"`    // stored before, or near-duplicates
+	Known    int                  `json:"known"`    // stored before, or the same as a stored one
 	Short    int                  `json:"short"`    // too short
 	Ignored  int                  `json:"ignored"`  // left out by .triskeleignore
 	Redacted int                  `json:"redacted"` // secrets that were replaced
@@ -224,17 +221,16 @@ func (r *Report) store(ctx context.Context, store Store, namespace string) error
 	}
 	looking, cancel := halfOf(ctx)
 	defer cancel()
-	var seen []shingles.Sketch
+	var seen []string
 	r.Memories = slices.DeleteFunc(r.Memories, func(m *triskelev1.Memory) bool {
 		if slices.ContainsFunc(held.GetMemories(), func(h *triskelev1.Memory) bool { return h.GetId() == m.GetId() }) {
 			return true
 		}
-		sketch := shingles.Of(m.GetContent())
-		same := func(s shingles.Sketch) bool { return s.Similarity(sketch) >= nearDuplicate }
-		if slices.ContainsFunc(seen, same) || slices.ContainsFunc(similar(looking, store, m), same) {
+		text := said(m.GetContent())
+		if slices.Contains(seen, text) || slices.Contains(similar(looking, store, m), text) {
 			return true
 		}
-		seen = append(seen, sketch)
+		seen = append(seen, text)
 		return false
 	})
 	r.Known += r.Kept - len(r.Memories)
@@ -254,13 +250,18 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// similar returns the sketches of stored memories that are most like a turn. It returns none if they are not to be had: a duplicate
+// said returns a text without what can be written in several ways: case, white space, and the marks at its end.
+func said(text string) string {
+	return strings.TrimRight(strings.Join(strings.Fields(strings.ToLower(text)), " "), ".!?… ")
+}
+
+// similar returns what stored memories say that are most like a turn. It returns none if they are not to be had: a duplicate
 // does less harm than a gap.
-func similar(ctx context.Context, store Store, m *triskelev1.Memory) []shingles.Sketch {
+func similar(ctx context.Context, store Store, m *triskelev1.Memory) []string {
 	resp, _ := store.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{m.GetNamespace()}, Query: clip.Text(m.GetContent(), lookup), Limit: new(int32(3)), Budget: durationpb.New(2 * time.Second),
 	})
-	return slice.Map(resp.GetHits(), func(hit *triskelev1.Hit) shingles.Sketch { return shingles.Of(hit.GetMemory().GetContent()) })
+	return slice.Map(resp.GetHits(), func(hit *triskelev1.Hit) string { return said(hit.GetMemory().GetContent()) })
 }
 
 // position returns where the last event has left off.

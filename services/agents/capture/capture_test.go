@@ -162,7 +162,21 @@ func TestTurnsBecomeMemories(t *testing.T) {
 	}
 }
 
-func TestNearDuplicatesAreStoredOnce(t *testing.T) {
+// TestNewFactsAreStored: a turn that says the same as before but for one word says something new, however long it is.
+func TestNewFactsAreStored(t *testing.T) {
+	t.Parallel()
+	const long = "The harbour crane runs the controller that we chose in spring, it is serviced by the port's own people, the spare parts are in the northern " +
+		"shed, whoever needs the key asks at the gate, and the next service is on %s, before the ships of the autumn come in."
+	first, second := fmt.Sprintf(long, "3 May"), fmt.Sprintf(long, "9 May")
+	store := shelf{held: []*triskelev1.Memory{{Id: "x", Content: first}}}
+	negated := strings.Replace(second, "is serviced", "is not serviced", 1)
+	s := session(t, line("1", "user", "/w", second)+line("2", "user", "/w", negated))
+	if got := run(t, s, store.store()); got.Kept != 2 {
+		t.Errorf("got %+v, %q, want 2 kept", got, store.texts())
+	}
+}
+
+func TestRepeatedTurnsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	const text = "Run all tests of the harbour package and fix what fails, then commit it with a message that says why"
 	store := shelf{held: []*triskelev1.Memory{{Id: "x", Content: text + "."}}}
