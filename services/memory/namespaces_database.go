@@ -15,16 +15,17 @@ import (
 // stored in it.
 func (s *Store) Namespace(ctx context.Context, name string) (Namespace, error) {
 	n := Namespace{Name: name}
-	var changes int64
-	found, err := s.in(name).Call(ctx, `SELECT created_at, changes FROM memory.revision($1)`, `SELECT created_at, changes FROM namespaces WHERE name = $1`,
-		[]any{name}, &n.CreatedAt, &changes)
+	var changes, timeline int64
+	found, err := s.in(name).Call(ctx, `SELECT created_at, changes, memory.timeline() FROM memory.revision($1)`, `SELECT created_at, changes, 1 FROM namespaces WHERE name = $1`,
+		[]any{name}, &n.CreatedAt, &changes, &timeline)
 	switch {
 	case err != nil:
 		return Namespace{}, err
 	case !found:
 		return Namespace{}, ErrNotFound
 	}
-	n.Revision = fmt.Sprintf("%s-%d", strconv.FormatInt(n.CreatedAt.UnixMicro(), 36), changes) // it may be deleted and created again
+	// It may be deleted and created again. A failover may lose changes, after which others get their numbers.
+	n.Revision = fmt.Sprintf("%s-%d-%d", strconv.FormatInt(n.CreatedAt.UnixMicro(), 36), timeline, changes)
 	return n, nil
 }
 
