@@ -46,7 +46,9 @@ func understand(text string, s Settings) query {
 		}
 	}
 	for _, quoted := range quotations(text) {
-		inside := slices.DeleteFunc(slices.Clone(all), func(t token) bool { return t.start < quoted.start || t.end > quoted.end })
+		from, _ := slices.BinarySearchFunc(all, quoted.start, token.compareStart)
+		to, _ := slices.BinarySearchFunc(all, quoted.end, token.compareStart)
+		inside := slices.DeleteFunc(slices.Clone(all[from:to]), func(t token) bool { return t.end > quoted.end })
 		if len(inside) > 1 && len(q.phrases) < maxPhrases {
 			q.phrases = append(q.phrases, inside)
 		}

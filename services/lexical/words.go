@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -26,6 +27,9 @@ type token struct {
 	stop       bool
 	paired     bool // a single character that is also part of a pair
 }
+
+// compareStart is for a search in tokens, which are in the order of their beginnings.
+func (t token) compareStart(at int) int { return cmp.Compare(t.start, at) }
 
 // tokens splits a text into terms:
 //

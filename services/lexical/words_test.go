@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,19 @@ func TestTokens(t *testing.T) {
 		}
 		if wanted := strings.Fields(want); !slices.Equal(got, wanted) {
 			t.Errorf("tokens of %q are %q, want %q", text, got, wanted)
+		}
+	}
+}
+
+// TestManyQuotations: what is between quotation marks is found without reading all of a query for each pair of them.
+func TestManyQuotations(t *testing.T) {
+	for _, quoted := range []string{`"a b" `, `"a" `} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		q := understand(strings.Repeat(quoted, 32<<10/len(quoted)), DefaultSettings())
+		runtime.ReadMemStats(&after)
+		if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 64 {
+			t.Errorf("%q again and again: got %d MiB allocated for %d phrases, want 64 at most", quoted, got, len(q.phrases))
 		}
 	}
 }
