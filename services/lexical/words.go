@@ -108,7 +108,7 @@ func (l language) appendWord(tokens []token, text string, word span, position in
 func (l language) finish(t token) token {
 	t.stop = l.stop[t.term]
 	if !t.stop && l.stem != nil {
-		t.term = l.stem(t.term)
+		t.term = truncate(l.stem(t.term)) // a stem may be longer than its word
 	}
 	return t
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/triskele/triskele/services/store/record"
 )
 
 func TestTokens(t *testing.T) {
@@ -33,6 +35,18 @@ func TestTokens(t *testing.T) {
 		}
 		if wanted := strings.Fields(want); !slices.Equal(got, wanted) {
 			t.Errorf("tokens of %q are %q, want %q", text, got, wanted)
+		}
+	}
+}
+
+// TestLongestTerms: no stemmer makes a term too long for the forward index.
+func TestLongestTerms(t *testing.T) {
+	for name, l := range languages {
+		for _, word := range []string{strings.Repeat("ing", 100), strings.Repeat("a", 254) + "d", strings.Repeat("é", 300)} {
+			var d document
+			if err := d.decode(encode(record.Record{Content: word}, l.occurrences(record.Record{Content: word}))); err != nil || len(d.terms) != 1 {
+				t.Errorf("%s, %.9s…: got %d terms and %v, want one", name, word, len(d.terms), err)
+			}
 		}
 	}
 }
