@@ -139,12 +139,12 @@ func camelParts(text string, word span) (parts []span) {
 func appendCharacters(tokens []token, text string, start, position int) ([]token, int, int) {
 	at := start
 	for at < len(text) {
-		r, size := utf8.DecodeRuneInString(text[at:])
+		r, size := character(text[at:])
 		if !isUnspaced(r) {
 			break
 		}
 		end := at + size
-		next, size := utf8.DecodeRuneInString(text[end:])
+		next, size := character(text[end:])
 		pair := isUnspaced(next)
 		tokens = append(tokens, token{term: normalize(text[at:end]), start: at, end: end, position: position, paired: pair || at > start})
 		if pair {
@@ -154,6 +154,18 @@ func appendCharacters(tokens []token, text string, start, position int) ([]token
 		at = end
 	}
 	return tokens, position, at
+}
+
+// character returns the first character of a text and its size. The parts of one that is decomposed, as in names of files on a Mac, are one.
+func character(text string) (rune, int) {
+	r, size := utf8.DecodeRuneInString(text)
+	if whole := norm.NFC.NextBoundaryInString(text, true); whole > size {
+		composed := norm.NFC.String(text[:whole])
+		if one, length := utf8.DecodeRuneInString(composed); length == len(composed) {
+			return one, whole
+		}
+	}
+	return r, size
 }
 
 // isWord reports whether a character is part of words. Marks are too, but no word begins with a mark.
