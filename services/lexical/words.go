@@ -15,6 +15,9 @@ import (
 // maxTermBytes bounds a term. Longer words are truncated, in memories and in queries.
 const maxTermBytes = 255
 
+// softHyphen marks where a word may be divided at the end of a line.
+const softHyphen = '\u00ad'
+
 // maxParts bounds the words of an identifier that is also a term as a whole.
 const maxParts = 16
 
@@ -33,7 +36,7 @@ func (t token) compareStart(at int) int { return cmp.Compare(t.start, at) }
 
 // tokens splits a text into terms:
 //
-//   - Words are runs of letters, digits and marks. They lose case, compatibility forms, and Latin and Greek accents. The
+//   - Words are runs of letters, digits, marks and soft hyphens. They lose these, case, compatibility forms, and Latin and Greek accents. The
 //     language's Snowball stemmer reduces them to stems.
 //   - Words joined by . _ - / \ : @ + are an identifier, a number, an address or a path. The whole is a term, and so is each
 //     part. Words in camelCase are treated likewise.
@@ -73,7 +76,7 @@ func compound(text string, start int) (words []span, end int) {
 		word := span{i, i}
 		for word.end < len(text) {
 			r, size := utf8.DecodeRuneInString(text[word.end:])
-			if !isWord(r) && !unicode.IsMark(r) || isUnspaced(r) {
+			if !isWord(r) && !unicode.IsMark(r) && r != softHyphen || isUnspaced(r) {
 				break
 			}
 			word.end += size

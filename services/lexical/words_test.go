@@ -31,6 +31,8 @@ func TestTokens(t *testing.T) {
 		"iPhone用":                  "iphon/0 i/0 phone/1 用/2",
 		"\u0301 🦤 -- \u200d":       "",
 		"x\u0301\u0302 a\u0345\tb": "x/0 a/1 b/2",
+		"run\u00adners \u00ad x":   "runner/0 x/1", // soft hyphens
+
 	} {
 		var got []string
 		for _, token := range languages["english"].tokens(text) {
