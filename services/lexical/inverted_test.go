@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -504,6 +505,29 @@ func TestOutOfTime(t *testing.T) {
 		if truncated != (len(result.Hits) == 5 && result.Reason != "" && result.State != 0) || truncated == (err != nil) {
 			t.Errorf("after %d checks: %d hits, %v, %q, %v", checks, len(result.Hits), result.State, result.Reason, err)
 		}
+	}
+}
+
+// TestLongPhrases: a quotation as long as a memory is looked for in all that have its words without as much work for each of its words as
+// a memory has words.
+func TestLongPhrases(t *testing.T) {
+	m := newImage(DefaultSettings())
+	w := newWriter(1, 50)
+	words := strings.Repeat("heron ", 5000)
+	for range 20 {
+		r := w.record()
+		r.SupersededBy, r.Content = uuid.Nil, words
+		m.put(r)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s := newBM25(t.Context(), m.index, m.rows.Select(record.Filter{}, time.Time{}), understand(`"`+words+`"`, m.index.settings))
+	runtime.ReadMemStats(&after)
+	if len(s.terms) == 0 || !s.terms[0].phrase || s.terms[0].df != 20 {
+		t.Errorf("got %+v, want a phrase that 20 memories have", s.terms)
+	}
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 64 {
+		t.Errorf("got %d MiB allocated, want 64 at most", got)
 	}
 }
 

@@ -45,11 +45,13 @@ func (s *bm25) findPhrases(ctx context.Context) {
 }
 
 // phraseWords returns a phrase's words. Stop words are left out and keep only their positions, unless the phrase has no other
-// words. Among terms at one position, it takes the last. It returns nil if no memory has one of the words.
+// words. Among terms at one position, it takes the last. It returns nil if no memory has one of the words. Of a long phrase, the
+// first maxTerms words are looked for.
 func (s *bm25) phraseWords(phrase []token) []phraseWord {
 	var words []phraseWord
 	first := 0
-	for _, t := range phraseTokens(phrase) {
+	tokens := phraseTokens(phrase)
+	for _, t := range tokens[:min(len(tokens), maxTerms)] {
 		number, known := s.known(t.term)
 		if !known {
 			return nil
@@ -115,10 +117,15 @@ func (s *bm25) hasPhrase(row uint32, words []phraseWord) bool {
 	}
 	positions := make([][]int32, len(words))
 	for number, occurrences := range forwardTerms(s.forwardOf(row)) {
+		var of []int32
 		for i, w := range words {
-			if w.number == number {
-				positions[i] = appendPositions(nil, occurrences)
+			if w.number != number {
+				continue
 			}
+			if of == nil { // the phrase may repeat the word
+				of = appendPositions(nil, occurrences)
+			}
+			positions[i] = of
 		}
 	}
 	for _, first := range positions[0] {
