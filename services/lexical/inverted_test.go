@@ -3,6 +3,7 @@ package lexical
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -528,6 +529,15 @@ func TestLongPhrases(t *testing.T) {
 	}
 	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 64 {
 		t.Errorf("got %d MiB allocated, want 64 at most", got)
+	}
+}
+
+// TestMatchesInTime: nothing is looked for in memories that come after the deadline.
+func TestMatchesInTime(t *testing.T) {
+	ctx := &countdown{t.Context(), 2}
+	got, err := DefaultSettings().matches(ctx, "heron", make([]record.Record, 100))
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.left < -1 {
+		t.Errorf("got %d matches and %v after %d checks, want the deadline at the third", len(got), err, 2-ctx.left)
 	}
 }
 

@@ -14,10 +14,13 @@ const maxMatches = 64
 // Matches returns the places of a query's words in each record of a namespace.
 func (*Index) Matches(ctx context.Context, db sqldb.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
 	settings, err := readSettings(ctx, db.In(namespace), namespace)
-	return settings.matches(query, records), err
+	if err != nil {
+		return nil, err
+	}
+	return settings.matches(ctx, query, records)
 }
 
-func (s Settings) matches(text string, records []record.Record) []record.Matches {
+func (s Settings) matches(ctx context.Context, text string, records []record.Record) ([]record.Matches, error) {
 	q := understand(text, s)
 	sought := make(map[string]bool, len(q.terms))
 	for _, t := range q.terms {
@@ -25,9 +28,12 @@ func (s Settings) matches(text string, records []record.Record) []record.Matches
 	}
 	found := make([]record.Matches, len(records))
 	for i, r := range records {
+		if err := ctx.Err(); err != nil { // a long text takes milliseconds
+			return nil, err
+		}
 		found[i] = record.Matches{Title: s.find(q, sought, r.Title), Content: s.find(q, sought, r.Content)}
 	}
-	return found
+	return found, nil
 }
 
 // find returns the ranges of matching tokens in a text, in order. Overlapping tokens, such as an identifier and its parts,
