@@ -120,13 +120,20 @@ func (s *Set) read(ctx context.Context, img *image, whole bool) (at position, er
 	if err != nil {
 		return at, err
 	}
-	rowBytes := img.rows.bytes()
+	rowBytes, sizes := img.rows.bytes(), make([]atomic.Int64, len(img.parts))
 	reading, ctx := errgroup.WithContext(ctx)
 	for i, part := range img.parts {
 		reading.Go(func() error {
 			return panics.Catch(ctx, s.log, "load a part of a namespace", func() error {
 				return s.source.snapshot(ctx, img.namespace, whole, func(tx Tx) error {
-					tx.check = func() error { return s.fits(rowBytes + part.Bytes()) }
+					tx.check = func() error {
+						sizes[i].Store(part.Bytes())
+						all := rowBytes
+						for j := range sizes {
+							all += sizes[j].Load()
+						}
+						return s.fits(all)
+					}
 					apply, err := part.Read(ctx, tx, img.namespace, nil)
 					if err != nil {
 						return fmt.Errorf("%s: %w", s.legs[i].name, err)

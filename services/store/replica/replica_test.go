@@ -668,6 +668,38 @@ func TestSmallNamespacesTakeAnyPlace(t *testing.T) {
 	close(part.hold["d"])
 }
 
+// growing is a part that grows by 16 bytes with each row of its own.
+type growing struct{ bytes *atomic.Int64 }
+
+func (growing) Drop(uint32)    {}
+func (p growing) Bytes() int64 { return p.bytes.Load() }
+
+func (p growing) Read(ctx context.Context, tx replica.Tx, _ string, _ []uuid.UUID) (func(), error) {
+	var n int64
+	return nil, tx.Each(ctx, `WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 100000) SELECT n FROM r`, nil, []any{&n}, func() error {
+		p.bytes.Add(16)
+		return nil
+	})
+}
+
+// Parts that would fit alone do not take more together than there is for all, not even while they are loaded.
+func TestPartsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set, bytes := images(t, f, replica.Config{Memory: 2}), [2]atomic.Int64{}
+		for i := range bytes {
+			set.Register(fmt.Sprint("part ", i), replica.Records, func(*replica.Rows) replica.Part { return growing{&bytes[i]} })
+		}
+		f.Insert(t, storetest.Record("n", "x", nil))
+		if err := within(t, time.Minute, set, "n", replica.Need{Part: "titles"}); !errors.Is(err, replica.ErrTooLarge) {
+			t.Errorf("got %v, want %v", err, replica.ErrTooLarge)
+		}
+		if got := bytes[0].Load() + bytes[1].Load(); got > 5<<19 { // each looks now and then
+			t.Errorf("two parts took %d bytes before they were given up, want 2.5 MiB at most", got)
+		}
+	})
+}
+
 // What expired before 1970 has expired.
 func TestExpiredLongAgo(t *testing.T) {
 	t.Parallel()
