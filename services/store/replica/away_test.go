@@ -69,6 +69,42 @@ func TestBackWhileNobodyAsks(t *testing.T) {
 	})
 }
 
+// behind is recovering, with changes that take long to read.
+type behind struct{ recovering }
+
+func (b behind) poll(ctx context.Context, namespaces []string, at []position) ([]bool, error) {
+	changed, err := b.recovering.poll(ctx, namespaces, at)
+	for i := range changed {
+		changed[i] = true
+	}
+	return changed, err
+}
+
+func (behind) snapshot(ctx context.Context, _ string, _ bool, _ func(Tx) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestBackBeforeAllIsRead: as soon as the database answers, searches ask it themselves, and do not wait until the changes of all namespaces
+// have been read.
+func TestBackBeforeAllIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := New(ctx, sqldb.Store{}, nil, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
+		s.source = behind{recovering{from: time.Now().Add(time.Second)}}
+		img := newImage("n", "")
+		img.rows, img.loaded, img.used, img.element = NewRows(), true, time.Now(), s.recent.PushFront(img)
+		s.images[img.key()] = img
+		go s.Follow(ctx)
+		time.Sleep(2 * time.Second)
+		if got := s.Concern(); got != "" {
+			t.Errorf("got %q a second after the database has answered, want no concern", got)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // TestSizeOfAnImage: the texts that rows are found by count, and so do the numbers of writes.
 func TestSizeOfAnImage(t *testing.T) {
 	img := newImage("n", "")

@@ -61,8 +61,6 @@ func (s *Set) Follow(ctx context.Context) {
 		if err != nil {
 			s.lost(ctx, err)
 			wait = pollAway
-		} else if s.away.Swap(false) {
-			s.log.InfoContext(ctx, "the database answers again")
 		}
 		select {
 		case <-ctx.Done():
@@ -110,6 +108,9 @@ func (s *Set) poll(ctx context.Context, images []*image) error {
 	changed, err := s.source.poll(asking, namespaces, at)
 	if err != nil {
 		return err
+	}
+	if s.away.Swap(false) {
+		s.log.InfoContext(ctx, "the database answers again")
 	}
 	for i, img := range polled {
 		if changed[i] {
