@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -207,7 +208,8 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	}
 	take := func() []*triskelev1.Span { return nil }
 	if sc := trace.SpanContextFromContext(ctx); req.GetReturnSpans() && sc.IsSampled() {
-		take = s.tel.Recorder.Watch(sc.TraceID())
+		take = sync.OnceValue(s.tel.Recorder.Watch(sc.TraceID()))
+		defer take() // also after a panic
 	}
 	result, err := s.search(ctx, start, query)
 	spans := take()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -153,6 +154,28 @@ func TestSearchErrors(t *testing.T) {
 			t.Errorf("out of time: %v", err)
 		}
 	})
+}
+
+// A search that panics leaves no spans to one that comes later.
+func TestSpansAfterAPanic(t *testing.T) {
+	broken := true
+	server := serve(t, func(context.Context, leg.Query) (leg.Result, error) {
+		if broken {
+			panic("oh")
+		}
+		return leg.Result{}, nil
+	})
+	ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
+	req := &triskelev1.SearchRequest{Namespace: "n", Query: "x", Depth: 1, ReturnSpans: true}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = server.Search(ctx, req)
+	}()
+	broken = false
+	resp, err := server.Search(ctx, req)
+	if err != nil || len(resp.GetSpans()) != 1 {
+		t.Errorf("got %d spans and %v, want those of the search", len(resp.GetSpans()), err)
+	}
 }
 
 func TestIndexStatus(t *testing.T) {
