@@ -277,7 +277,7 @@ func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
 		if out.Metadata == nil {
 			out.Metadata = map[string]any{}
 		}
-		out.Metadata[key] = value.AsInterface()
+		out.Metadata[key] = unsign(value.AsInterface()) // as metadata are stored
 	}
 	return out, nil
 }

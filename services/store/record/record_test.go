@@ -88,6 +88,15 @@ func TestWhatCannotBeDeclaredIsChecked(t *testing.T) {
 	}
 }
 
+// A filter for -0 finds what a memory has as 0: no metadata has -0.
+func TestMinusZero(t *testing.T) {
+	minus := map[string]*structpb.Value{"k": structpb.NewNumberValue(math.Copysign(0, -1))}
+	f, err := record.FilterFromProto(&triskelev1.Filter{Metadata: minus})
+	if got, is := f.Metadata["k"].(float64); err != nil || !is || math.Signbit(got) {
+		t.Errorf("got %v and %v, want 0", f.Metadata, err)
+	}
+}
+
 func TestNarrow(t *testing.T) {
 	if (record.Filter{IncludeSuperseded: true}).Narrow() {
 		t.Error("liveness alone is not narrow")
