@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/traces/otlp"
 	"github.com/triskele/triskele/fuser/traces/recent"
@@ -192,11 +193,7 @@ func (p *page) live(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *page) recalls(w http.ResponseWriter, r *http.Request) {
-	views := []recalled{}
-	for _, one := range p.recent.Recalls(recent.Kind(r.URL.Query().Get("kind")), number(r, "limit", 50)) {
-		views = append(views, viewOf(one))
-	}
-	write(w, views)
+	write(w, slice.Map(p.recent.Recalls(recent.Kind(r.URL.Query().Get("kind")), number(r, "limit", 50)), viewOf))
 }
 
 func (p *page) one(w http.ResponseWriter, r *http.Request) {
