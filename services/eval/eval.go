@@ -11,6 +11,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,22 +52,23 @@ const (
 	warmUp = 20
 )
 
-// Options say what to measure.
+// Options say what to measure. A command line has them as flags.
 type Options struct {
-	Data        string   // folder with a sub-folder per set
-	Sets        []string // empty means every sub-folder with a corpus.jsonl
-	Store       string   // "sqlite" or "postgres"
-	Postgres    string   // connection URL of a server to create databases on; for postgres only
-	Gateway     string   // target of a gateway to measure, instead of starting the services on Store
-	Embedder    embed.Embedder
-	Fallback    embed.Embedder // see standalone.Config
-	Out         string         // folder for the results; created if absent, files of earlier runs are overwritten
-	Configs     []string       // names; empty means all
-	Limit       int            // queries per set; 0 means all
-	Concurrency int            // recalls at a time; 0 means 1, the best value for measuring latencies
-	Progress    io.Writer      // for progress bars; nil means none
-	Lexical     lexical.Config // the lexical leg's
-	Command     string         // the command line, for the report; it must not show passwords
+	Data        string   `help:"Folder with a sub-folder per set, each with corpus.jsonl, queries.jsonl and qrels.tsv." required:"" placeholder:"DIR"`
+	Sets        []string `help:"Sets to measure; all if not given." placeholder:"SET"`
+	Store       string   `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
+	Postgres    string   `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Gateway     string   `help:"Measure this gateway instead of a temporary system. The imported memories are deleted afterwards." placeholder:"TARGET"`
+	Out         string   `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"` // files of earlier runs are overwritten
+	Configs     []string `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
+	Scorer      string   `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"` // empty means the default
+	Limit       int      `help:"Queries per set; 0 means all." default:"0"`
+	Concurrency int      `help:"Concurrent recalls; measure latencies with 1." default:"1"` // 0 means 1
+
+	Embedder embed.Embedder `kong:"-"`
+	Fallback embed.Embedder `kong:"-"` // see standalone.Config
+	Progress io.Writer      `kong:"-"` // for progress bars; nil means none
+	Command  string         `kong:"-"` // the command line, for the report; it must not show passwords
 }
 
 // config is a selection of legs.
@@ -242,7 +244,8 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 
 // start starts the services in this process on a store of their own.
 func (r *runner) start(ctx context.Context, s *System) error {
-	config := standalone.Config{Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(), Lexical: r.options.Lexical}
+	config := standalone.Config{Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(), Lexical: lexical.DefaultConfig()}
+	config.Lexical.Scorer = cmp.Or(r.options.Scorer, config.Lexical.Scorer)
 	var err error
 	if r.options.Store == "postgres" {
 		config.Postgres, err = s.createPostgres(ctx, r.options.Postgres)

@@ -125,7 +125,7 @@ func TestGatewayElsewhere(t *testing.T) {
 	go func() { _ = system.Serve(server, listener) }()
 	t.Cleanup(func() { _ = system.Close() })
 
-	options := eval.Options{Data: data, Store: "sqlite", Embedder: embed.NewHashed(), Lexical: lexical.DefaultConfig(), Out: here}
+	options := eval.Options{Data: data, Store: "sqlite", Embedder: embed.NewHashed(), Out: here}
 	if _, err := eval.Run(t.Context(), options, start(t), log); err != nil {
 		t.Fatal(err)
 	}

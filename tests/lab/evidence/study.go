@@ -123,7 +123,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 func (s *Study) prepare(options Options) error {
 	model := s.options.Embedder.Model()
 	s.Provided = Provenance{
-		Plan: checksum(options.Plan), Data: map[string]string{}, Store: s.options.Store, Scorer: lexical.ScorerByName(s.options.Lexical.Scorer).String(),
+		Plan: checksum(options.Plan), Data: map[string]string{}, Store: s.options.Store, Scorer: lexical.ScorerByName(s.options.Scorer).String(),
 		Embedder: fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions),
 		Revision: cmp.Or(options.Revision, eval.Commit()), Machine: eval.ThisMachine(),
 	}

@@ -58,7 +58,7 @@ func run(ctx context.Context, f flags) (err error) {
 	}()
 	study, err := evidence.Run(ctx, evidence.Options{Plan: f.Plan, Revision: f.Revision, Eval: eval.Options{
 		Data: f.Data, Postgres: f.Postgres, Out: f.Out, Limit: f.Limit, Progress: os.Stderr,
-		Embedder: embedder, Fallback: fallback, Lexical: lexical.DefaultConfig(),
+		Embedder: embedder, Fallback: fallback, Scorer: lexical.DefaultConfig().Scorer,
 	}}, process, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/eval"
-	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/tests/lab/calibrate"
 )
 
@@ -62,7 +61,6 @@ func run(ctx context.Context, f flags) (err error) {
 	r := &calibrate.Recorder{
 		Options: eval.Options{
 			Data: f.Data, Store: f.Store, Postgres: f.Postgres, Sets: []string{"-"}, Out: f.Out, Embedder: embedder, Fallback: fallback,
-			Lexical: lexical.DefaultConfig(),
 		},
 		Process: process, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Folder: f.Out, Progress: os.Stderr,
 	}
