@@ -95,8 +95,8 @@ func call[T any](ctx context.Context, d *dependency, do func(context.Context) (T
 		return out, &notCalledError{fmt.Sprintf("its limit of %d concurrent calls was reached", d.limit), true}
 	}
 	defer d.slots.Release(1)
-	done, ok := d.breaker.Allow()
-	if !ok {
+	done, err := d.breaker.Allow()
+	if err != nil {
 		return out, &notCalledError{"its circuit breaker is open, because it kept failing", false}
 	}
 	var given time.Duration

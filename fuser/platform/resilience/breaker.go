@@ -27,10 +27,8 @@ const (
 )
 
 // Breaker is a circuit breaker. It opens within a few calls to a dead peer and closes within a second of its return. It is safe for
-// concurrent use.
-type Breaker struct {
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-}
+// concurrent use. A call may be made unless Allow returns an error. Else what Allow returns must be called once with how the call ended.
+type Breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
 
 // How a call ended, as the circuit breaker counts it; nil is success. A call that was cancelled, or had too little time, says nothing about
 // the dependency's health.
@@ -42,7 +40,7 @@ var (
 // NewBreaker returns a closed circuit breaker. changed, if not nil, is called when it opens and when it closes again. It
 // must not call the breaker.
 func NewBreaker(changed func(open bool)) *Breaker {
-	return &Breaker{gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval: breakerWindow, BucketPeriod: breakerWindow / 10, Timeout: probeAfter,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.ConsecutiveFailures >= failures || c.Requests >= enough && 2*c.TotalFailures >= c.Requests
@@ -53,11 +51,5 @@ func NewBreaker(changed func(open bool)) *Breaker {
 				changed(to != gobreaker.StateClosed)
 			}
 		},
-	})}
-}
-
-// Allow says whether a call may be made. If so, done must be called once with how it ended.
-func (b *Breaker) Allow() (done func(error), ok bool) {
-	done, err := b.breaker.Allow()
-	return done, err == nil
+	})
 }

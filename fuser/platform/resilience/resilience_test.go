@@ -20,11 +20,11 @@ func TestBreaker(t *testing.T) {
 		var changes []bool
 		b := resilience.NewBreaker(func(open bool) { changes = append(changes, open) })
 		call := func(r error) bool {
-			done, ok := b.Allow()
-			if ok {
+			done, err := b.Allow()
+			if err == nil {
 				done(r)
 			}
-			return ok
+			return err == nil
 		}
 		for range 4 {
 			call(resilience.ErrFailure)
@@ -36,9 +36,9 @@ func TestBreaker(t *testing.T) {
 			t.Error("five failures in a row did not open it")
 		}
 		time.Sleep(time.Second + ms)
-		probe, ok := b.Allow()
-		if _, second := b.Allow(); !ok || second {
-			t.Errorf("after a second: one call %v, another %v", ok, second)
+		probe, err := b.Allow()
+		if _, second := b.Allow(); err != nil || second == nil {
+			t.Errorf("after a second: one call %v, another %v", err, second)
 		}
 		probe(resilience.ErrIgnored)
 		if !call(resilience.ErrFailure) || call(nil) {

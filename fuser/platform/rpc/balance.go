@@ -179,8 +179,8 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		if e.running.Load() >= limit {
 			continue
 		}
-		done, ok := e.breaker.Allow()
-		if !ok {
+		done, err := e.breaker.Allow()
+		if err != nil {
 			continue
 		}
 		result, err := e.picker.Pick(info)
