@@ -83,10 +83,7 @@ func ask(ctx context.Context) (o offered, err error) {
 	if err != nil {
 		return o, err
 	}
-	server, err := mcpserver.New(nil, mcpserver.Config{Namespace: "default", MaxTokens: 1500, Budget: time.Second, Timeout: time.Second}, process.Service(name), slog.New(slog.DiscardHandler))
-	if err != nil {
-		return o, err
-	}
+	server := mcpserver.New(nil, mcpserver.Config{Namespace: "default", MaxTokens: 1500, Budget: time.Second, Timeout: time.Second}, process.Service(name), slog.New(slog.DiscardHandler))
 	here, there := mcp.NewInMemoryTransports()
 	if _, err := server.Connect(ctx, there, nil); err != nil {
 		return o, err

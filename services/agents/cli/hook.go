@@ -167,11 +167,9 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 
 // count adds an event to the metric of those for which the memory service was asked.
 func count(process *telemetry.Process, kind hook.Kind, outcome string) {
-	events, err := process.Service("triskele").MeterProvider.Meter(telemetry.ScopeName).Int64Counter("triskele.hook.events",
-		metric.WithDescription("Events of agents for which the memory service was asked, by kind and outcome."))
-	if err == nil {
-		events.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", string(kind)), attribute.String("outcome", outcome)))
-	}
+	events := telemetry.Must(process.Service("triskele").MeterProvider.Meter(telemetry.ScopeName).Int64Counter("triskele.hook.events",
+		metric.WithDescription("Events of agents for which the memory service was asked, by kind and outcome.")))
+	events.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", string(kind)), attribute.String("outcome", outcome)))
 }
 
 // connect connects until the process exits. It skips an orderly shutdown: nothing is written.

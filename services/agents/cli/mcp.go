@@ -99,10 +99,7 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		calls = rpc.WithGate(conn, listener.Gate)
 	}
 	c.Offer.Namespace = c.Namespace
-	server, err := mcpserver.New(calls, c.Offer, process.Service("triskele"), log)
-	if err != nil {
-		return err
-	}
+	server := mcpserver.New(calls, c.Offer, process.Service("triskele"), log)
 	if listener != nil {
 		c.serve(ctx, env, listener, server, log)
 		return nil

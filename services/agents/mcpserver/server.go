@@ -48,18 +48,14 @@ type server struct {
 	tools    map[string]bool // their names; clients may ask for others
 }
 
-// New returns a server that calls a gateway over conn. The caller closes conn. An error is about the metric.
-func New(conn grpc.ClientConnInterface, config Config, tel *telemetry.Service, log *slog.Logger) (*mcp.Server, error) {
+// New returns a server that calls a gateway over conn. The caller closes conn.
+func New(conn grpc.ClientConnInterface, config Config, tel *telemetry.Service, log *slog.Logger) *mcp.Server {
 	s := &server{config, triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), map[string]bool{}}
-	spans, err := s.observed(tel)
-	if err != nil {
-		return nil, err
-	}
 	out := mcp.NewServer(&mcp.Implementation{Name: "triskele", Title: "Triskele memory", Version: telemetry.Version()}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: log, Capabilities: &mcp.ServerCapabilities{},
 	})
 	s.addTools(out)
-	out.AddReceivingMiddleware(quotingLittle, spans)
+	out.AddReceivingMiddleware(quotingLittle, s.observed(tel))
 	out.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "memory", Title: "Memory", URITemplate: resourcePrefix + "{id}", MIMEType: "text/plain",
 		Description: "The full text of a memory, by the id that recall and list return.",
@@ -68,7 +64,7 @@ func New(conn grpc.ClientConnInterface, config Config, tel *telemetry.Service, l
 		Name: topicPrompt, Title: "What do we know about this?", Description: "Put what is remembered about a topic into the conversation.",
 		Arguments: []*mcp.PromptArgument{{Name: "topic", Description: "The topic or question.", Required: true}},
 	}, s.whatDoWeKnow)
-	return out, nil
+	return out
 }
 
 // Errors of the tools' own have at most ownBytes. Longer ones are the library's. They say which argument is wrong, quote all of it, and

@@ -52,10 +52,7 @@ func connect(t *testing.T, config mcpserver.Config) *agent {
 
 func session(t *testing.T, conn grpc.ClientConnInterface, config mcpserver.Config, tel *telemetry.Service) *mcp.ClientSession {
 	t.Helper()
-	server, err := mcpserver.New(conn, config, tel, storetest.Log())
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := mcpserver.New(conn, config, tel, storetest.Log())
 	here, there := mcp.NewInMemoryTransports()
 	ctx := context.Background()
 	running, err := server.Connect(ctx, there, nil)

@@ -21,10 +21,10 @@ import (
 // observed returns a middleware that records a span and the duration of each message, by OpenTelemetry's conventions for MCP. A
 // span continues the trace that the message's metadata names. It holds nothing that a client chose freely: no arguments, no URI of
 // a resource, no name of a tool that does not exist, no message of an error.
-func (s *server) observed(tel *telemetry.Service) (mcp.Middleware, error) {
-	duration, err := tel.MeterProvider.Meter(telemetry.ScopeName).Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
+func (s *server) observed(tel *telemetry.Service) mcp.Middleware {
+	duration := telemetry.Must(tel.MeterProvider.Meter(telemetry.ScopeName).Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of an MCP request or notification, by method."),
-		metric.WithExplicitBucketBoundaries(.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300))
+		metric.WithExplicitBucketBoundaries(.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300)))
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			start := time.Now()
@@ -40,7 +40,7 @@ func (s *server) observed(tel *telemetry.Service) (mcp.Middleware, error) {
 			span.End()
 			return result, err
 		}
-	}, err
+	}
 }
 
 // describe returns the name of a message's span, with the name of a tool or prompt, and its attributes.

@@ -93,11 +93,8 @@ func New(config Config, store *memory.Store, recalls triskelev1.RecallServiceCli
 	case config.Similarity < -1 || config.Similarity > 1:
 		return nil, fmt.Errorf("the curator's similarity must be from -1 to 1, not %g", config.Similarity)
 	}
-	decisions, err := tel.MeterProvider.Meter(telemetry.ScopeName).Int64Counter("triskele.curation.decisions",
-		metric.WithDescription("Decisions of the curator, by action."))
-	if err != nil {
-		return nil, err
-	}
+	decisions := telemetry.Must(tel.MeterProvider.Meter(telemetry.ScopeName).Int64Counter("triskele.curation.decisions",
+		metric.WithDescription("Decisions of the curator, by action.")))
 	return &Curator{config, store, recalls, model, tel.Tracer, log, decisions}, nil
 }
 

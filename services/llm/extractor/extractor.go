@@ -76,21 +76,15 @@ func New(config Config, store *graph.Leg, tel *telemetry.Service, log *slog.Logg
 	case config.TokensPerHour < 1:
 		return nil, fmt.Errorf("the extractor may spend 1 token an hour or more, not %d", config.TokensPerHour)
 	}
-	e := &Extractor{config: config, store: store, model: model, budget: budget{perHour: config.TokensPerHour}, tracer: tel.Tracer, log: log}
-	meter := tel.MeterProvider.Meter(telemetry.ScopeName)
-	for _, c := range []struct {
-		counter           *metric.Int64Counter
-		name, description string
-	}{
-		{&e.calls, "triskele.extraction.calls", "Requests to the extractor's model, by outcome."},
-		{&e.tokens, "triskele.extraction.tokens", "Tokens that the extractor's model has cost."},
-		{&e.facts, "triskele.extraction.facts", "Facts that the extractor's model has found."},
-	} {
-		if *c.counter, err = meter.Int64Counter(c.name, metric.WithDescription(c.description)); err != nil {
-			return nil, err
-		}
+	counter := func(name, description string) metric.Int64Counter {
+		return telemetry.Must(tel.MeterProvider.Meter(telemetry.ScopeName).Int64Counter(name, metric.WithDescription(description)))
 	}
-	return e, nil
+	return &Extractor{
+		config: config, store: store, model: model, budget: budget{perHour: config.TokensPerHour}, tracer: tel.Tracer, log: log,
+		calls:  counter("triskele.extraction.calls", "Requests to the extractor's model, by outcome."),
+		tokens: counter("triskele.extraction.tokens", "Tokens that the extractor's model has cost."),
+		facts:  counter("triskele.extraction.facts", "Facts that the extractor's model has found."),
+	}, nil
 }
 
 // Batch returns the largest number of memories in one request.
