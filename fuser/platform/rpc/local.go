@@ -5,7 +5,6 @@ import (
 	"io"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -34,7 +33,6 @@ type Local struct {
 	server *Server
 	stats  stats.Handler // nil records nothing on the caller's side
 	given  bool          // callers give their requests away
-	closed atomic.Bool
 }
 
 var _ grpc.ClientConnInterface = (*Local)(nil)
@@ -52,12 +50,6 @@ func NewLocal(server *Server, tel *telemetry.Service) *Local {
 func (l *Local) Give() *Local {
 	l.given = true
 	return l
-}
-
-// Close refuses further calls.
-func (l *Local) Close() error {
-	l.closed.Store(true)
-	return nil
 }
 
 // Admit asks the gate about a call before its messages are read. A call with the returned context does not ask again.
@@ -323,9 +315,6 @@ func (l *Local) begin(ctx context.Context, method string, given source, out sink
 // enter returns the server's context of a call until leave is called. It has only the deadline, the end and the metadata of the
 // caller's, and what the gate asks for.
 func (l *Local) enter(ctx context.Context) (served context.Context, leave func(), err error) {
-	if l.closed.Load() {
-		return nil, nil, status.Error(codes.Canceled, "the connection is closed")
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, status.FromContextError(err).Err()
 	}

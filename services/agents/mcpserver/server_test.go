@@ -267,7 +267,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			t.Errorf("%s: %s", what, text)
 		}
 	}
-	if err := a.system.Conn.Close(); err != nil {
+	if err := a.system.Close(); err != nil {
 		t.Fatal(err)
 	}
 	text, _, failed := a.call("recall", args{"query": "x"})
