@@ -29,6 +29,7 @@ type Gateway struct {
 	config   Config
 	policies map[string]settings // of namespaces with a policy, and of ""
 	legs     []legClient         // as config.Legs
+	names    []string            // of the legs
 	memory   memoryClient
 	reranker *dependency
 	load     resilience.Load
@@ -49,6 +50,7 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	g := &Gateway{config: config, workers: workers.NewPool(), tel: tel, log: log, metrics: newMetrics(tel.MeterProvider.Meter(telemetry.ScopeName))}
 	for i, leg := range config.Legs {
 		g.legs = append(g.legs, legClient{g.newDependency(leg.Name, leg.Limit), legs[i]})
+		g.names = append(g.names, leg.Name)
 	}
 	g.begin(config.Legs)
 	g.reranker = g.newDependency(rerankName, config.Rerank.Limit)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/rpc"
-	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -242,25 +241,16 @@ func (g *Gateway) checkNames(o overrides) error {
 		return rpc.Invalid("rerank.enabled", "must not be true: this gateway has no reranker")
 	}
 	for name := range o.GetLegs() {
-		if !g.hasLeg(name) {
-			return rpc.Invalid(fmt.Sprintf("legs[%q]", name), "must be one of: "+g.legNames())
+		if !slices.Contains(g.names, name) {
+			return rpc.Invalid(fmt.Sprintf("legs[%q]", name), "must be one of: "+strings.Join(g.names, ", "))
 		}
 	}
 	for i, name := range o.GetRequiredLegs() {
-		if !g.hasLeg(name) {
-			return rpc.Invalid(fmt.Sprintf("required_legs[%d]", i), "must be one of: "+g.legNames())
+		if !slices.Contains(g.names, name) {
+			return rpc.Invalid(fmt.Sprintf("required_legs[%d]", i), "must be one of: "+strings.Join(g.names, ", "))
 		}
 	}
 	return nil
-}
-
-// legNames lists the configured legs for an error message.
-func (g *Gateway) legNames() string {
-	return strings.Join(slice.Map(g.config.Legs, func(leg Leg) string { return leg.Name }), ", ")
-}
-
-func (g *Gateway) hasLeg(name string) bool {
-	return slices.ContainsFunc(g.config.Legs, func(leg Leg) bool { return leg.Name == name })
 }
 
 const calibrated = triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED
