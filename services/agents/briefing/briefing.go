@@ -191,7 +191,7 @@ func Shorten(m *triskelev1.Memory, tokens int, matches ...*triskelev1.TextRange)
 
 // draw returns the text for one memory: a heading with title, date, source and marks, and the quoted content.
 func draw(number int, m *triskelev1.Memory, content string, marks []string) string {
-	about := []string{dateOf(m).Format(time.DateOnly)}
+	about := []string{cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime().Format(time.DateOnly)}
 	if source := Line(m.GetSource()); source != "" {
 		about = append(about, "from "+source)
 	}
@@ -206,14 +206,6 @@ func draw(number int, m *triskelev1.Memory, content string, marks []string) stri
 		heading = title + " (" + heading + ")"
 	}
 	return fmt.Sprintf("%d. %s\n> %s\n", number, heading, strings.ReplaceAll(strings.TrimSpace(content), "\n", "\n> "))
-}
-
-// dateOf returns when the event of a memory happened, or when the memory was stored if that is unknown.
-func dateOf(m *triskelev1.Memory) time.Time {
-	if m.GetOccurredAt() != nil {
-		return m.GetOccurredAt().AsTime()
-	}
-	return m.GetCreatedAt().AsTime()
 }
 
 // FoundBy returns the legs that found a hit. The recall must have had explain set.

@@ -44,11 +44,7 @@ func Recap(ctx context.Context, lister Lister, namespaces []string, folder strin
 			if m.GetSensitive() || (m.GetCategory() == Category && of != project) {
 				continue
 			}
-			at := m.GetCreatedAt().AsTime()
-			if m.GetOccurredAt() != nil {
-				at = m.GetOccurredAt().AsTime()
-			}
-			age := max(0, now.Sub(at))
+			age := max(0, now.Sub(cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime()))
 			weight := (0.1 + m.GetImportance()) * math.Exp2(-float64(age)/float64(halfLife))
 			if of == project && of != "" {
 				weight *= 2
