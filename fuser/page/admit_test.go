@@ -75,7 +75,7 @@ func askedBy(t *testing.T, from string, gate rpc.Gate, edit ...func(*http.Reques
 	tel, log := process.Service("test"), slog.New(slog.DiscardHandler)
 	outer := rpc.NewServer(tel, log)
 	if gate != nil {
-		outer.Admit(gate)
+		outer.Gate = gate
 	}
 	mux := http.NewServeMux()
 	page.Open(t.Context(), mux, recent.New(), outer, tel)

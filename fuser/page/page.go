@@ -58,7 +58,7 @@ type page struct {
 // caller that its gate admits. The page's own files do not, since they ask for the token.
 func Open(ctx context.Context, mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service) {
 	inside := rpc.NewLocal(outer, tel).Give()
-	(&page{triskelev1.NewRecallServiceClient(inside), ring, tel.Recorder, inside, outer.Gate()}).register(mux, web.JSON(ctx, inside))
+	(&page{triskelev1.NewRecallServiceClient(inside), ring, tel.Recorder, inside, outer.Gate}).register(mux, web.JSON(ctx, inside))
 }
 
 func (p *page) register(mux *http.ServeMux, contract http.Handler) {

@@ -57,7 +57,7 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 	if err != nil {
 		return nil, err
 	}
-	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() && outer.Gate() == nil {
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() && outer.Gate == nil {
 		handler = rpc.Loopback(handler)
 	}
 	server := &http.Server{

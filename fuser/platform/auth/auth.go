@@ -42,26 +42,24 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var gate rpc.Gate
 	tokens, err := access.open(l.TLS.Reload, tel, log)
 	if err != nil {
 		return nil, nil, err
 	}
+	server := rpc.NewServer(tel, log)
 	switch {
 	case tokens != nil:
-		gate = tokens.admit
+		server.Gate = tokens.admit
 	case byName:
-		gate = byCertificate(l.Clients, log)
+		server.Gate = byCertificate(l.Clients, log)
 	}
-	server := rpc.NewServer(tel, log)
-	server.Admit(gate)
 	if tokens != nil && tokens.tokens != nil {
 		server.Concern(tokens.tokens.concern)
 	}
 	if config != nil {
 		server.Encrypt(config)
 	}
-	listener, err := l.listen(config != nil && gate != nil, log)
+	listener, err := l.listen(config != nil && server.Gate != nil, log)
 	return server, listener, err
 }
 

@@ -243,7 +243,7 @@ func TestRefusedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
-	server.Admit(func(context.Context, string) (rpc.Call, error) { return nil, status.Error(codes.Unavailable, "away") })
+	server.Gate = func(context.Context, string) (rpc.Call, error) { return nil, status.Error(codes.Unavailable, "away") }
 	triskelev1.RegisterLegServiceServer(server, &replica{})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -35,7 +35,7 @@ type Call interface {
 // registrar wraps every method in the gate, the intake of requests, panic recovery and error mapping.
 type registrar struct {
 	*grpc.Server
-	gate   Gate // may be nil
+	Gate   Gate // of all further calls; nil admits everybody
 	memory *MessageMemory
 	log    *slog.Logger
 	// methods are the registered ones by full name. Calls of this process may come while services are registered.
@@ -137,13 +137,13 @@ type admittedKey struct{}
 
 // admit asks the gate about a call, unless it was admitted before.
 func (r *registrar) admit(ctx context.Context, method string) (Call, error) {
-	if r.gate == nil || strings.HasPrefix(method, "/grpc.") { // health checks and reflection are open
+	if r.Gate == nil || strings.HasPrefix(method, "/grpc.") { // health checks and reflection are open
 		return Anything{}, nil
 	}
 	if before, ok := ctx.Value(admittedKey{}).(Call); ok {
 		return before, nil
 	}
-	call, err := r.gate(ctx, method)
+	call, err := r.Gate(ctx, method)
 	return call, Ended(ctx, err)
 }
 

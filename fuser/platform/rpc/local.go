@@ -330,7 +330,7 @@ func (l *Local) enter(ctx context.Context) (served context.Context, leave func()
 	if sent, ok := metadata.FromOutgoingContext(ctx); ok {
 		served = metadata.NewIncomingContext(served, sent)
 	}
-	if l.server.gate != nil {
+	if l.server.Gate != nil {
 		if from, ok := peer.FromContext(ctx); ok {
 			served = peer.NewContext(served, from)
 		}

@@ -195,9 +195,9 @@ func TestRefusedLocalStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
-	server.Admit(func(context.Context, string) (rpc.Call, error) {
+	server.Gate = func(context.Context, string) (rpc.Call, error) {
 		return nil, status.Error(codes.PermissionDenied, "no")
-	})
+	}
 	triskelev1.RegisterMemoryServiceServer(server, service{})
 	client := triskelev1.NewMemoryServiceClient(rpc.NewLocal(server, nil))
 	for range 100 {

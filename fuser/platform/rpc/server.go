@@ -58,7 +58,6 @@ type Server struct {
 	*registrar
 	health *health.Server
 	muxer  *muxer
-	log    *slog.Logger
 	stats  stats.Handler
 	local  *localCalls
 
@@ -95,19 +94,13 @@ func NewServer(tel *telemetry.Service, log *slog.Logger) *Server {
 	}
 	s = &Server{
 		registrar: &registrar{Server: grpc.NewServer(options...), memory: newMessageMemory(), log: log},
-		health:    health.NewServer(), muxer: mux, log: log, stats: observed, local: newLocalCalls(),
+		health:    health.NewServer(), muxer: mux, stats: observed, local: newLocalCalls(),
 	}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s, s.health)
 	reflection.Register(s)
 	return s
 }
-
-// Admit sets the gate for all further calls; nil admits everybody.
-func (s *Server) Admit(gate Gate) { s.gate = gate }
-
-// Gate is what Admit was given.
-func (s *Server) Gate() Gate { return s.gate }
 
 // Encrypt makes the server speak TLS only and takes ownership of config. Call it before Run.
 func (s *Server) Encrypt(config *tls.Config) {
