@@ -97,6 +97,7 @@ func TestServer(t *testing.T) {
 		"by address":      {"GET", nil, 200},
 		"by name":         {"GET", func(r *http.Request) { r.Host = "localhost" }, 200},
 		"by IPv6":         {"GET", func(r *http.Request) { r.Host = "[::1]:80" }, 200},
+		"by IPv6 alone":   {"GET", func(r *http.Request) { r.Host = "[::1]" }, 200},
 		"another's name":  {"GET", func(r *http.Request) { r.Host = "rebound.example" }, 421},
 		"another address": {"GET", func(r *http.Request) { r.Host = "192.0.2.1:7410" }, 421},
 		"own page":        {"POST", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }, 200},

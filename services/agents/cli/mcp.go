@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -235,11 +236,8 @@ func shown(next mcp.MethodHandler) mcp.MethodHandler {
 // cannot rebind them.
 func (c *mcpCmd) knownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		if net.ParseIP(strings.Trim(host, "[]")) == nil && host != "localhost" && !slices.Contains(c.AllowHost, host) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		if net.ParseIP(host) == nil && host != "localhost" && !slices.Contains(c.AllowHost, host) {
 			http.Error(w, "this host name is not allowed: see --allow-host", http.StatusForbidden)
 			return
 		}
