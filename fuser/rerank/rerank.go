@@ -51,9 +51,7 @@ func New(config Config) (*Client, error) {
 	if !known {
 		return nil, fmt.Errorf("provider %q is unknown; it must be transformer, cohere, jina, voyage or tei", config.Provider)
 	}
-	if config.URL == "" {
-		config.URL = provider.url
-	}
+	config.URL = cmp.Or(config.URL, provider.url)
 	server, err := endpoint.New(config.URL, config.Key, config.Idle)
 	switch {
 	case err != nil:

@@ -155,10 +155,7 @@ func (r *runner) check() error {
 	case o.Concurrency < 0:
 		return fmt.Errorf("concurrency %d must not be negative", o.Concurrency)
 	}
-	o.Concurrency = max(o.Concurrency, 1)
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
+	o.Concurrency, o.Progress = max(o.Concurrency, 1), cmp.Or(o.Progress, io.Discard)
 	for _, name := range o.Configs {
 		i := slices.IndexFunc(configs, func(c config) bool { return c.name == name })
 		if i < 0 {

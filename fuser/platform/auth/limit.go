@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"time"
@@ -68,10 +69,7 @@ func newQuotas(amount float64) *limits {
 // take takes n from a bucket. RESOURCE_EXHAUSTED means too little is left. It says when to try again, unless n
 // exceeds the burst.
 func (l *limits) take(token Token, namespace string, n int) error {
-	amount := l.amount
-	if own := l.own(token); own > 0 {
-		amount = own
-	}
+	amount := cmp.Or(l.own(token), l.amount)
 	if amount == 0 || n == 0 {
 		return nil
 	}

@@ -101,9 +101,7 @@ func New(config Config) (*Model, error) {
 	case config.Timeout < 0 || config.Timeout > maxTimeout:
 		return nil, fmt.Errorf("%s's timeout must be above 0 and at most %v, not %v", config.For, maxTimeout, config.Timeout)
 	}
-	if server.URL.Path == "" {
-		server.URL.Path = "/v1"
-	}
+	server.URL.Path = cmp.Or(server.URL.Path, "/v1")
 	return &Model{
 		who: config.For, name: config.Model, server: server, timeout: config.Timeout,
 		limiter: rateLimiter{every: time.Minute / time.Duration(config.PerMinute)},
