@@ -63,19 +63,17 @@ type System struct {
 	Backend *backend.Backend
 	Conn    *rpc.Local // to the gateway, in memory
 	// Legs are clients of the legs by name, for measurements without the gateway.
-	Legs    map[string]triskelev1.LegServiceClient
-	images  *replica.Set
-	config  Config
-	process *telemetry.Process
-	log     *slog.Logger
-	// Register adds the gateway to a server of the caller, which authenticates callers, and makes it ready.
-	Register func(*rpc.Server)
+	Legs     map[string]triskelev1.LegServiceClient
+	images   *replica.Set
+	config   Config
+	process  *telemetry.Process
+	log      *slog.Logger
+	gateway  *gateway.Gateway
+	memories triskelev1.MemoryServiceClient
 	legs     map[string]*rpc.Server
-	servers  []*rpc.Server   // all in memory
 	run      context.Context // of the servers and the background work
 	stop     context.CancelFunc
 	running  sync.WaitGroup
-	closers  []func() error
 }
 
 // Start opens the database, applies its migrations and starts every service.
@@ -101,7 +99,8 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	if err := s.startGateway(s.startLegs(searchers), s.startMemory()); err != nil {
+	s.startMemory()
+	if err := s.startGateway(s.startLegs(searchers)); err != nil {
 		return nil, err
 	}
 	curate, err := backend.Curation(ctx, s.Backend, config.Curator, s.Conn, process.Service("curator"), log)
@@ -109,11 +108,6 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		return nil, err
 	}
 	s.background("curate", curate)
-	if !config.AskOnly {
-		for _, server := range s.servers {
-			server.CompileRules()
-		}
-	}
 	return s, nil
 }
 
@@ -129,7 +123,6 @@ func (s *System) openDatabase(ctx context.Context) (err error) {
 	if s.Backend, err = backend.Open(ctx, s.config.Postgres, s.config.SQLite, s.process.Service("store")); err != nil {
 		return err
 	}
-	s.closers = append(s.closers, s.Backend.Close)
 	if s.config.AskOnly {
 		return s.Backend.Check(ctx)
 	}
@@ -187,37 +180,39 @@ func (s *System) startLegs(searchers map[string]leg.Searcher) []triskelev1.LegSe
 }
 
 // startMemory starts the memory service and the removal of expired memories.
-func (s *System) startMemory() triskelev1.MemoryServiceClient {
+func (s *System) startMemory() {
 	server, store := rpc.NewServer(s.process.Service("memory"), s.log), s.Backend.Memory()
 	server.Trust()
 	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(store))
 	s.background("sweep", func(ctx context.Context) { s.config.Sweep.Run(ctx, store, s.log) })
-	return triskelev1.NewMemoryServiceClient(s.serve(server, s.process.Service("fuser")))
+	s.memories = triskelev1.NewMemoryServiceClient(s.serve(server, s.process.Service("fuser")))
 }
 
-// startGateway starts the gateway in memory and prepares Serve.
-func (s *System) startGateway(legs []triskelev1.LegServiceClient, memories triskelev1.MemoryServiceClient) error {
+// startGateway starts the gateway in memory.
+func (s *System) startGateway(legs []triskelev1.LegServiceClient) (err error) {
 	tel := s.process.Service("fuser")
-	g, err := gateway.New(s.config.Gateway, legs, memories, tel, s.log)
-	if err != nil {
+	if s.gateway, err = gateway.New(s.config.Gateway, legs, s.memories, tel, s.log); err != nil {
 		return settings.Wrong(err)
-	}
-	s.closers = append(s.closers, func() error { g.Close(); return nil })
-	s.Register = func(server *rpc.Server) {
-		triskelev1.RegisterRecallServiceServer(server, g)
-		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
-		server.Ready()
 	}
 	inside := rpc.NewServer(tel, s.log)
 	s.Register(inside)
+	if !s.config.AskOnly {
+		inside.CompileRules() // the other servers trust it
+	}
 	s.Conn = s.serve(inside, s.process.Service("client"))
 	return nil
+}
+
+// Register adds the gateway to a server of the caller, which authenticates callers, and makes it ready.
+func (s *System) Register(server *rpc.Server) {
+	triskelev1.RegisterRecallServiceServer(server, s.gateway)
+	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(s.memories))
+	server.Ready()
 }
 
 // serve serves calls of this process until the system is closed, and returns a connection for them.
 func (s *System) serve(server *rpc.Server, tel *telemetry.Service) *rpc.Local {
 	server.Ready()
-	s.servers = append(s.servers, server)
 	s.running.Go(func() {
 		<-s.run.Done()
 		server.Drain()
@@ -265,13 +260,12 @@ func (s *System) Kill(leg string) error {
 // Close stops all services and closes the database.
 func (s *System) Close() error {
 	s.stop()
-	var errs []error
-	for i := len(s.closers) - 1; i > 0; i-- {
-		errs = append(errs, s.closers[i]())
+	if s.gateway != nil {
+		s.gateway.Close()
 	}
 	s.running.Wait()
-	if len(s.closers) > 0 {
-		errs = append(errs, s.closers[0]()) // the database; services use it until they end
+	if s.Backend == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return s.Backend.Close() // services use it until they end
 }
