@@ -185,7 +185,8 @@ func (g *Gateway) allot(ctx context.Context, o *outcome, legs time.Duration) boo
 	var tooLittle string
 	if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Allot(legs, o.deadline); tooLittle != "" {
 		o.reason, o.late = tooLittle, true
-		g.notAsked(ctx, *o)
+		_, span := g.startLeg(ctx, o.search)
+		endLeg(span, *o)
 		return false
 	}
 	return true

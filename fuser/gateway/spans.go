@@ -95,12 +95,6 @@ func endLeg(span trace.Span, o outcome) {
 	span.End()
 }
 
-// notAsked records the span of a search that was planned and skipped.
-func (g *Gateway) notAsked(ctx context.Context, o outcome) {
-	_, span := g.startLeg(ctx, o.search)
-	endLeg(span, o)
-}
-
 // overlap is the share of the shorter list's first k hits that are among the other list's first k. It is the mean over all
 // pairs of legs with hits in the same namespace. Without such a pair compared is false.
 func overlap(outcomes []outcome, k int) (share float64, compared bool) {

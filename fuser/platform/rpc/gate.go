@@ -63,7 +63,9 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	for i, unary := range desc.Methods {
 		name := "/" + desc.ServiceName + "/" + unary.MethodName
 		one := method{false, false, func(in *intake, out sink) error {
-			resp, err := unary.Handler(service, in.ctx, in.next, answered(in.call))
+			resp, err := unary.Handler(service, in.ctx, in.next, func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+				return in.call.Answer(ctx, req, handle)
+			})
 			if err != nil {
 				return err
 			}
@@ -112,13 +114,6 @@ func (s *serverStream) RecvMsg(message any) error { return s.in.next(message) }
 
 // SendMsg implements grpc.ServerStream.
 func (s *serverStream) SendMsg(message any) error { return s.out(s.in.ctx, message) }
-
-// answered wraps the handler of a request in call.Answer.
-func answered(call Call) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		return call.Answer(ctx, req, handler)
-	}
-}
 
 // pass runs handle if the gate admits the call.
 func (r *registrar) pass(in *intake, handle handler, out sink) (err error) {
