@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"sync"
-
-	"github.com/triskele/triskele/services/embed/tokens"
 )
 
 // A model's file has these parts, with little-endian numbers:
@@ -44,56 +43,32 @@ func Decode(file string) (*Model, error) {
 	if words < 1 || words > len(file)-headerSize || columns < 1 || columns > maxColumns {
 		return nil, fmt.Errorf("the header names %d words and %d columns in a file of %d bytes", words, columns, len(file))
 	}
-	m := &Model{
-		columns: columns, unknown: math.Float32frombits(number(12)), constant: math.Float32frombits(number(16)),
-		starts: make([]uint32, words+1), scales: make([]float32, words),
+	lengths, at, size := file[headerSize:headerSize+words], headerSize+words, 0
+	for i := range lengths {
+		size += int(lengths[i])
 	}
-	at := headerSize + words
-	for i := range words {
-		m.starts[i+1] = m.starts[i] + uint32(file[headerSize+i])
-	}
-	size := int(m.starts[words])
 	if want := at + size + 4*words + words*columns; len(file) != want {
 		return nil, fmt.Errorf("%d words and %d columns take %d bytes, and the file has %d", words, columns, want, len(file))
 	}
-	m.words = file[at : at+size]
-	at += size
+	m := &Model{
+		columns: columns, unknown: math.Float32frombits(number(12)), constant: math.Float32frombits(number(16)),
+		words: make([]string, words), row: make(map[string]int32, words), scales: make([]float32, words),
+	}
+	for i := range m.words {
+		m.words[i] = file[at : at+int(lengths[i])]
+		m.row[m.words[i]] = int32(i)
+		at += int(lengths[i])
+	}
 	for i := range m.scales {
 		m.scales[i] = math.Float32frombits(number(at + 4*i))
 	}
 	m.rows = file[at+4*words:]
-	m.index()
 	return m, nil
 }
 
-// index fills the hash table.
-func (m *Model) index() {
-	size := 2
-	for size < 2*len(m.scales) {
-		size *= 2
-	}
-	m.slots = make([]int32, size)
-	for i := range m.scales {
-		word := []byte(m.word(i))
-		slot, _ := m.find(word, tokens.HashWord(word))
-		m.slots[slot] = int32(i + 1)
-	}
-}
-
-// word returns the word of a row.
-func (m *Model) word(row int) string { return m.words[m.starts[row]:m.starts[row+1]] }
-
 // Words returns the number of words with a row of their own.
-func (m *Model) Words() int { return len(m.scales) }
+func (m *Model) Words() int { return len(m.words) }
 
 // Vocabulary yields the words with a row of their own, in the order of the file. A trained model has the most frequent
 // word first.
-func (m *Model) Vocabulary() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i := range m.scales {
-			if !yield(m.word(i)) {
-				return
-			}
-		}
-	}
-}
+func (m *Model) Vocabulary() iter.Seq[string] { return slices.Values(m.words) }

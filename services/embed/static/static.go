@@ -34,14 +34,13 @@ func Retired(m embed.Model) bool {
 
 // Model is a table of word vectors. It may be used concurrently.
 type Model struct {
-	columns  int       // of the table; a text's vector has one component more
-	unknown  float32   // length of the vector of a word without a row
-	constant float32   // the last component of a document's sum
-	words    string    // concatenated
-	starts   []uint32  // offset of each word in words, then the length of words
+	columns  int      // of the table; a text's vector has one component more
+	unknown  float32  // length of the vector of a word without a row
+	constant float32  // the last component of a document's sum
+	words    []string // by row
+	row      map[string]int32
 	scales   []float32 // by row
 	rows     string    // columns int8 for each word; times the scale they are the components
-	slots    []int32   // hash table over words: 0 is free, n means word n-1
 }
 
 var _ embed.Embedder = (*Model)(nil)
@@ -120,27 +119,15 @@ func (m *Model) embed(text string, constant float32) []float32 {
 // add adds a word's vector times weight.
 func (m *Model) add(sum []float32, word occurrence, weight float32, s *scratch) {
 	stem := s.folded[word.start:word.end]
-	_, row := m.find(stem, word.hash)
-	if row < 0 {
+	at, known := m.row[string(stem)]
+	if !known {
 		s.grams = Spell(sum, stem, float32(weight*m.unknown), s.grams)
 		return
 	}
-	weight *= m.scales[row]
-	values := m.rows[row*m.columns : (row+1)*m.columns]
+	weight *= m.scales[at]
+	values := m.rows[int(at)*m.columns:][:m.columns]
 	for i := range sum {
 		// The conversion forbids fused multiply-add, so that every processor computes the same vector.
 		sum[i] += float32(weight * float32(int8(values[i])))
 	}
-}
-
-// find returns a word's slot in the hash table and its row. An unknown word has the free slot where it belongs, and row -1.
-func (m *Model) find(word []byte, hash uint64) (slot, row int) {
-	mask := len(m.slots) - 1
-	for slot = int(hash) & mask; m.slots[slot] > 0; slot = (slot + 1) & mask {
-		row = int(m.slots[slot]) - 1
-		if m.word(row) == string(word) {
-			return slot, row
-		}
-	}
-	return slot, -1
 }
