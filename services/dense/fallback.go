@@ -20,6 +20,7 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Parameters of searches in the database, measured in docs/bench/dense.md.
@@ -78,18 +79,10 @@ func (s search) others(ctx context.Context, cause error) (hits []leg.Hit, err er
 // scoresInSQL returns the scores of memories.
 func (l *Leg) scoresInSQL(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) (scores []leg.Hit, err error) {
 	err = postgres.Search(ctx, l.Or(l.models.store.Pool), namespace, map[string]string{"jit": "off"}, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, fmt.Sprintf(`
+		scores, err = leg.HitsInSQL(ctx, tx, fmt.Sprintf(`
 			SELECT memory_id, round((1 - (embedding <=> $1::halfvec)) * %[1]d) / %[1]d
 			FROM dense.vectors WHERE namespace = $2 AND model_id = %[2]d AND memory_id = ANY($3)`, scoreUnits, l.model),
 			pgvector.NewHalfVector(vector), namespace, ids)
-		if err != nil {
-			return err
-		}
-		scores, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Hit, err error) {
-			err = row.Scan(&score.ID, &score.Score)
-			score.Own = score.Score
-			return score, err
-		})
 		return err
 	})
 	return scores, err
@@ -122,7 +115,7 @@ func (s search) exact(ctx context.Context, limit int) (hits []leg.Hit, all bool,
 			JOIN memory.memories m ON m.namespace = %[4]s AND m.id = s.memory_id
 			WHERE %[7]s ORDER BY s.score DESC FETCH FIRST %[8]s ROWS WITH TIES
 		)
-		SELECT (SELECT count(*) FROM scored), best.*
+		SELECT (SELECT count(*) FROM scored), memory_id, coalesce(score, 0) AS score, coalesce(importance, 0) AS importance, created_at
 		FROM (VALUES (1)) one LEFT JOIN best ON true
 		ORDER BY score DESC, importance DESC, created_at DESC, memory_id LIMIT %[8]s`,
 		query, scoreUnits, narrow, namespace, s.model, args.Add(limit+1), live, depth), args)
@@ -150,26 +143,21 @@ func (s search) approximate(ctx context.Context) ([]leg.Hit, error) {
 			WHERE v.namespace = %[1]s AND v.model_id = %[2]d AND %[3]s
 			ORDER BY %[4]s <#> %[5]s::halfvec LIMIT %[6]s
 		)
-		SELECT NULL::bigint, memory_id, round((1 - (embedding <=> %[7]s::halfvec)) * %[8]d) / %[8]d AS score, importance, created_at FROM nearest
+		SELECT 0::bigint, memory_id, round((1 - (embedding <=> %[7]s::halfvec)) * %[8]d) / %[8]d AS score, importance, created_at FROM nearest
 		ORDER BY score DESC, importance DESC, created_at DESC, memory_id`,
 		namespace, s.model, postgres.Live(s.q.Filter, "m", &args), indexed(model), near, args.Add(s.q.Depth), query, scoreUnits), args)
 	return hits, err
 }
 
-// run runs a search statement. Its columns are the number of vectors compared, and a hit, or NULLs without one.
+// run runs a search statement. Its columns are the number of vectors compared, and a hit, whose id is NULL if there is none.
 func (s search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, compared int, err error) {
 	all := map[string]string{"jit": "off"} // compiling takes longer than the search
 	maps.Copy(all, settings)
 	_, err = postgres.Query(ctx, postgres.In(s.searched().Postgres, s.q.Namespace).Searching(all), statement, args, func(row pgx.CollectableRow) (_ struct{}, err error) {
-		var n *int
-		var id *uuid.UUID
-		var score, importance *float64
-		var created *time.Time
-		if err = row.Scan(&n, &id, &score, &importance, &created); n != nil {
-			compared = *n
-		}
-		if id != nil && err == nil {
-			hits = append(hits, leg.Hit{ID: *id, Score: *score, Own: *score, Importance: *importance, CreatedAt: created.UTC()})
+		var hit leg.Hit
+		err = sqldb.FromPostgres(row)(&compared, &hit.ID, &hit.Score, &hit.Importance, &hit.CreatedAt)
+		if hit.Own = hit.Score; hit.ID != uuid.Nil {
+			hits = append(hits, hit)
 		}
 		return struct{}{}, err
 	})

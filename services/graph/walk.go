@@ -51,20 +51,14 @@ func startsInSQL(ctx context.Context, tx pgx.Tx, namespace string, phrases []phr
 
 func hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
 	statement, args := bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
-	rows, _ := tx.Query(ctx, statement, args...) // the rows have its error
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
-		var h leg.Hit
-		err := row.Scan(&h.ID, &h.Score, &h.Importance, &h.CreatedAt)
-		h.Own, h.CreatedAt = h.Score, h.CreatedAt.UTC()
-		return h, err
-	})
+	return leg.HitsInSQL(ctx, tx, statement, args...)
 }
 
 // pathsInSQL repeats the walk and returns the paths to hits.
 func pathsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, hits []leg.Hit) ([][]leg.Step, error) {
 	found := slice.Map(hits, func(h leg.Hit) uuid.UUID { return h.ID })
 	statement, args := bind(q, starts, found, "WITH RECURSIVE"+hopTables+hopWays)
-	rows, _ := tx.Query(ctx, statement, args...) // as above
+	rows, _ := tx.Query(ctx, statement, args...) // the rows have its error
 	ways := map[way]float64{}
 	var w way
 	var share float64

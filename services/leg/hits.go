@@ -3,8 +3,11 @@ package leg
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/store/replica"
@@ -58,4 +61,14 @@ func (q Query) Hits(rows *replica.Rows, found []Scored) []Hit {
 	}
 	slices.SortFunc(found, func(a, b Scored) int { return a.Compare(rows, b) })
 	return slice.Map(found[:min(len(found), q.Depth)], func(f Scored) Hit { return f.hit(rows) })
+}
+
+// HitsInSQL returns the hits of a statement that selects ids and scores, and perhaps importances and creation times.
+func HitsInSQL(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]Hit, error) {
+	rows, _ := tx.Query(ctx, statement, args...) // the rows have its error
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Hit, err error) {
+		err = row.Scan([]any{&h.ID, &h.Score, &h.Importance, &h.CreatedAt}[:len(row.FieldDescriptions())]...)
+		h.Own, h.CreatedAt = h.Score, h.CreatedAt.UTC()
+		return h, err
+	})
 }

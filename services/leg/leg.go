@@ -9,7 +9,7 @@
 //  4. The Searcher searches until the budget ends. Meanwhile, the memories that the index has yet to process are counted.
 //  5. The result is encoded, and a span and the duration are recorded. Clients never see the cause of an internal error.
 //
-// The package knows no database and no particular leg.
+// The package knows no table and no particular leg.
 package leg
 
 import (

@@ -88,13 +88,13 @@ func exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings
 	}
 	args := postgres.Args{q.Namespace, hashes, strings.Join(alternatives, " | "), maxEqual}
 	live := postgres.Live(q.Filter, "m", &args)
-	return collect(ctx, tx, `
+	return leg.HitsInSQL(ctx, tx, `
 		SELECT m.id, 0::float8, m.importance, m.created_at FROM (
 			SELECT memory_id FROM lexical.documents WHERE namespace = $1 AND tsv @@ $3::tsquery
 				AND (substring(terms FROM 2 FOR 8) = ANY($2) OR substring(terms FROM 10 FOR 8) = ANY($2)) OFFSET 0
 		) d CROSS JOIN LATERAL (
 			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = d.memory_id AND `+live+` OFFSET 0
-		) m ORDER BY m.created_at DESC, m.id LIMIT $4`, args)
+		) m ORDER BY m.created_at DESC, m.id LIMIT $4`, args...)
 }
 
 // searchByRank ranks by ts_rank over weighted tsvectors. Memories with all terms of the query come first. If they are fewer
@@ -106,7 +106,7 @@ func (l *Leg) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understo
 	if understood.distinct == len(terms) {
 		all = tsquery(terms, " & ")
 		statement, args := rank(q, all, "", 0)
-		if result.Hits, err = collect(ctx, tx, statement, args); err != nil || understood.distinct == 1 || len(result.Hits) == q.Depth {
+		if result.Hits, err = leg.HitsInSQL(ctx, tx, statement, args...); err != nil || understood.distinct == 1 || len(result.Hits) == q.Depth {
 			return result, err
 		}
 	}
@@ -114,7 +114,7 @@ func (l *Leg) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understo
 	rest := q
 	rest.Depth -= found
 	statement, args := rank(rest, tsquery(terms, " | "), all, l.cfg.OrBroadenMinRank)
-	some, err := collect(ctx, tx, statement, args)
+	some, err := leg.HitsInSQL(ctx, tx, statement, args...)
 	switch {
 	case err != nil && found > 0 && postgres.IsTimeout(err):
 		result.State = triskelev1.LegState_LEG_STATE_TRUNCATED
@@ -167,21 +167,6 @@ func rank(q leg.Query, query, except string, minRank float64) (string, postgres.
 		match, namespace, matching, passing, postgres.Live(q.Filter, "m", &args), args.Add(q.Depth)), args
 }
 
-func collect(ctx context.Context, tx pgx.Tx, statement string, args postgres.Args) ([]leg.Hit, error) {
-	rows, err := tx.Query(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanHit)
-}
-
-func scanHit(row pgx.CollectableRow) (leg.Hit, error) {
-	var hit leg.Hit
-	err := row.Scan(&hit.ID, &hit.Score, &hit.Importance, &hit.CreatedAt)
-	hit.Own, hit.CreatedAt = hit.Score, hit.CreatedAt.UTC()
-	return hit, err
-}
-
 func memories(n int) string {
 	if n == 1 {
 		return "1 memory"
@@ -200,16 +185,8 @@ func (l *Leg) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood qu
 	if understood.distinct > len(terms) {
 		all = some
 	}
-	rows, err := tx.Query(ctx, `
+	return leg.HitsInSQL(ctx, tx, `
 		SELECT memory_id, CASE WHEN tsv @@ $3::tsquery THEN ts_rank(tsv, $3::tsquery)::float8
 			WHEN ts_rank(tsv, $4::tsquery) >= $5 THEN ts_rank(tsv, $4::tsquery)::float8 ELSE 0 END
 		FROM lexical.documents WHERE namespace = $1 AND memory_id = ANY($2)`, q.Namespace, ids, all, some, l.cfg.OrBroadenMinRank)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Hit, err error) {
-		err = row.Scan(&score.ID, &score.Score)
-		score.Own = score.Score
-		return score, err
-	})
 }
