@@ -2,12 +2,13 @@ package graph
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -51,14 +52,14 @@ func startsInSQL(ctx context.Context, tx pgx.Tx, namespace string, phrases []phr
 
 func hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
 	statement, args := bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
-	return leg.HitsInSQL(ctx, tx, statement, args...)
+	return leg.HitsInSQL(ctx, tx, statement, args)
 }
 
 // pathsInSQL repeats the walk and returns the paths to hits.
 func pathsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, hits []leg.Hit) ([][]leg.Step, error) {
 	found := slice.Map(hits, func(h leg.Hit) uuid.UUID { return h.ID })
 	statement, args := bind(q, starts, found, "WITH RECURSIVE"+hopTables+hopWays)
-	rows, _ := tx.Query(ctx, statement, args...) // the rows have its error
+	rows, _ := tx.Query(ctx, statement, args) // the rows have its error
 	ways := map[way]float64{}
 	var w way
 	var share float64
@@ -69,45 +70,34 @@ func pathsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, hit
 	return routes(ways, hits), err
 }
 
-// bind puts conditions and arguments of a search in place of the words with @.
-func bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (string, postgres.Args) {
+// bind returns the arguments of a search, and a statement with the conditions of its filter in place of @filter.
+func bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (string, pgx.NamedArgs) {
 	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
 	for i, s := range starts {
 		ids[i], weights[i] = s.concept, specificity(s.mentions)
 	}
-	var at *time.Time // nil for now
+	moment := pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true} // now
 	if !q.AsOf.IsZero() {
-		at = &q.AsOf
+		moment = pgtype.Timestamptz{Time: q.AsOf, Valid: true}
 	}
-	valid := func(fact string) string { return strings.ReplaceAll(hopValid, "fact.", fact+".") }
-	var args postgres.Args
-	for _, part := range [][2]string{
-		{"@edges", hopEdges}, {"@current", hopCurrent}, {"@holds", hopHolds}, {"@valid(e)", valid("e")}, {"@valid(n)", valid("n")}, {"@alive", hopAlive},
-		{"@leading", hopLive}, {"@live", hopLive + postgres.Matches(q.Filter, "m", &args)},
-		{"@moment", "coalesce(@at::timestamptz, 'infinity')"}, {"@now", "coalesce(@at::timestamptz, now())"},
-	} { // in this order, since conditions have others in them
-		statement = strings.ReplaceAll(statement, part[0], part[1])
+	args := pgx.NamedArgs{
+		"namespace": q.Namespace, "starts": ids, "weights": weights, "hops": maxHops, "decay": hopDecay, "degree": maxDegree, "most_of_start": startDegree,
+		"frontier": maxFrontier, "rounding": float64(precision), "euler": math.E, "mentions": maxMentions, "candidates": candidates(q), "floor": q.Least(),
+		"depth": q.Depth, "salient": salienceResolved, "paired": maxPaired, "moment": moment, "superseded": q.Filter.IncludeSuperseded, "none": uuid.Nil,
+		"found": found, "title": salienceTitle,
 	}
-	for _, of := range []struct {
-		name  string
-		value any
-	}{
-		{"@namespace", q.Namespace}, {"@starts", ids}, {"@weights", weights}, {"@hops", maxHops}, {"@decay", hopDecay}, {"@degree", maxDegree},
-		{"@mostOfStart", startDegree}, {"@frontier", maxFrontier}, {"@rounding", float64(precision)}, {"@euler", math.E}, {"@mentions", maxMentions},
-		{"@candidates", candidates(q)}, {"@floor", q.Least()}, {"@depth", q.Depth}, {"@salient", salienceResolved}, {"@paired", maxPaired}, {"@at", at},
-		{"@superseded", q.Filter.IncludeSuperseded}, {"@none", uuid.Nil}, {"@found", found}, {"@title", salienceTitle},
-	} {
-		if strings.Contains(statement, of.name) {
-			statement = strings.ReplaceAll(statement, of.name, args.Add(of.value))
-		}
+	var filter postgres.Args
+	conditions := strings.ReplaceAll(postgres.Matches(q.Filter, "m", &filter), "$", "@filter")
+	for i, value := range filter {
+		args[fmt.Sprint("filter", i+1)] = value
 	}
-	return statement, args
+	return strings.ReplaceAll(statement, "@filter", conditions), args
 }
 
 // hopTables are the tables of a search by hop decay. Each recursion is a hop along valid edges. A concept counts at its
 // first hop. Memories score by their reached concepts. The best pass part of their scores along authors' links, in
 // either direction.
-const hopTables = `
+var hopTables = `
 	walk (hop, ids, weights, seen) AS (
 		SELECT 0, @starts::bigint[], @weights::float8[], @starts::bigint[]
 		UNION ALL
@@ -117,8 +107,8 @@ const hopTables = `
 				SELECT e.other AS id, @decay::float8 * sum(f.weight * e.weight / c.mentions) AS weight
 				FROM unnest(w.ids, w.weights) AS f (id, weight)
 				JOIN graph.concepts c ON c.namespace = @namespace AND c.id = f.id
-					AND c.mentions <= @degree::bigint * CASE w.hop WHEN 0 THEN @mostOfStart::bigint ELSE 1 END
-				CROSS JOIN LATERAL (@edges) e
+					AND c.mentions <= @degree::bigint * CASE w.hop WHEN 0 THEN @most_of_start::bigint ELSE 1 END
+				CROSS JOIN LATERAL (` + hopEdges + `) e
 				GROUP BY e.other HAVING e.other <> ALL (w.seen)
 				ORDER BY round(@decay::float8 * sum(f.weight * e.weight / c.mentions) * @rounding::float8) DESC, e.other
 				LIMIT @frontier
@@ -141,7 +131,7 @@ const hopTables = `
 	), leads AS MATERIALIZED (
 		SELECT s.memory_id, s.score, e.key
 		FROM (SELECT * FROM scored LIMIT @frontier) s
-		JOIN memory.memories m ON m.namespace = @namespace AND m.id = s.memory_id AND @leading
+		JOIN memory.memories m ON m.namespace = @namespace AND m.id = s.memory_id AND ` + hopLive + `
 		JOIN graph.link_ends e ON e.namespace = @namespace AND e.memory_id = s.memory_id
 	), lent AS (
 		SELECT n.memory_id, l.memory_id AS lender, n.relation, n.back, @decay::float8 * l.score / n.degree AS share
@@ -165,22 +155,22 @@ const hopTables = `
 		SELECT m.id, s.score, m.importance, m.created_at,
 			row_number() OVER (ORDER BY round(s.score * @rounding::float8) DESC, m.importance DESC, m.created_at DESC, m.id) AS rank
 		FROM total s JOIN memory.memories m ON m.namespace = @namespace AND m.id = s.memory_id
-		WHERE s.score >= @floor::float8 AND @live AND @current
+		WHERE s.score >= @floor::float8 AND ` + hopLive + ` @filter AND ` + hopCurrent + `
 		ORDER BY rank LIMIT @depth
 	)`
 
 // hopEdges are the rows that lead from concept f.id to others: to the other end of each fact that holds, and to the other salient
 // concepts of the same memories, as hopWalk.together defines it.
-const hopEdges = `
+var hopEdges = `
 SELECT e.target_id AS other, e.relation, false AS back, 1::float8 AS weight FROM graph.facts e
-WHERE e.namespace = @namespace AND e.source_id = f.id AND @holds
+WHERE e.namespace = @namespace AND e.source_id = f.id AND ` + hopHolds + `
 UNION ALL
 SELECT e.source_id, e.relation, true, 1 FROM graph.facts e
-WHERE e.namespace = @namespace AND e.target_id = f.id AND @holds
+WHERE e.namespace = @namespace AND e.target_id = f.id AND ` + hopHolds + `
 UNION ALL
 SELECT p.concept_id, '` + coMention + `', false, o.salience::float8 * p.salience / nullif(p.together - 1, 0)
 FROM graph.memory_concepts o
-JOIN memory.memories v ON v.namespace = @namespace AND v.id = o.memory_id AND @alive
+JOIN memory.memories v ON v.namespace = @namespace AND v.id = o.memory_id AND ` + hopAlive + `
 CROSS JOIN LATERAL (
 	SELECT b.*, count(*) OVER () AS together, bool_or(b.concept_id = f.id) OVER () AS has FROM (
 		SELECT concept_id, salience FROM graph.memory_concepts
@@ -193,27 +183,30 @@ WHERE o.namespace = @namespace AND o.concept_id = f.id AND o.salience >= @salien
 		AND (x.source_id = f.id AND x.target_id = p.concept_id OR x.target_id = f.id AND x.source_id = p.concept_id))`
 
 // Conditions at a moment, which is infinity for now: that memory v is alive; that memory m is, or is wanted although it was superseded, and
-// has not expired; that the moment is within a fact's span and its evidence is alive; that fact e holds, which no newer one has closed; and
-// that memory m has no facts or a valid one.
-const (
+// has not expired; that fact e holds, which no newer one has closed; and that memory m has no facts or a valid one.
+var (
 	hopAlive = "coalesce(v.occurred_at, v.created_at) <= @moment AND (v.superseded_by IS NULL OR v.updated_at > @moment)"
 	hopLive  = `coalesce(m.occurred_at, m.created_at) <= @moment AND (@superseded::boolean OR m.superseded_by IS NULL OR m.updated_at > @moment)
-		AND (m.expires_at IS NULL OR m.expires_at > @now)`
-	hopValid = `fact.valid_from <= @moment AND (fact.valid_to IS NULL OR fact.valid_to > @moment)
-		AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = @namespace AND v.id = fact.memory_id AND @alive)`
-	hopHolds = `@valid(e) AND NOT (e.single AND EXISTS (
+		AND (m.expires_at IS NULL OR m.expires_at > coalesce(nullif(@moment::timestamptz, 'infinity'), now()))`
+	hopHolds = hopValid("e") + ` AND NOT (e.single AND EXISTS (
 		SELECT FROM graph.facts n
 		WHERE n.namespace = @namespace AND n.source_id = e.source_id AND n.relation = e.relation AND n.single AND n.target_id <> e.target_id
-			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND @valid(n)))`
+			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND ` + hopValid("n") + `))`
 	hopFacts   = "SELECT FROM graph.facts e WHERE e.namespace = @namespace AND e.memory_id = m.id"
-	hopCurrent = "(@superseded::boolean OR NOT EXISTS (" + hopFacts + ") OR EXISTS (" + hopFacts + " AND (e.relation = '" + AliasRelation + "' OR @holds)))"
+	hopCurrent = "(@superseded::boolean OR NOT EXISTS (" + hopFacts + ") OR EXISTS (" + hopFacts + " AND (e.relation = '" + AliasRelation + "' OR " + hopHolds + ")))"
 )
 
+// hopValid is the condition that the moment is within a fact's span and its evidence is alive.
+func hopValid(fact string) string {
+	return strings.ReplaceAll(`fact.valid_from <= @moment AND (fact.valid_to IS NULL OR fact.valid_to > @moment)
+		AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = @namespace AND v.id = fact.memory_id AND `+hopAlive+`)`, "fact.", fact+".")
+}
+
 // hopWays are the steps that lead to the memories found.
-const hopWays = `
+var hopWays = `
 	SELECT t.id, @none::uuid, f.id, f.key, @none::uuid, e.relation, e.back, sum(f.weight * e.weight / f.mentions)
-	FROM reached f CROSS JOIN LATERAL (@edges) e JOIN reached t ON t.id = e.other AND t.hop = f.hop + 1
-	WHERE f.mentions <= @degree::bigint * CASE f.hop WHEN 0 THEN @mostOfStart::bigint ELSE 1 END
+	FROM reached f CROSS JOIN LATERAL (` + hopEdges + `) e JOIN reached t ON t.id = e.other AND t.hop = f.hop + 1
+	WHERE f.mentions <= @degree::bigint * CASE f.hop WHEN 0 THEN @most_of_start::bigint ELSE 1 END
 	GROUP BY t.id, f.id, f.key, e.relation, e.back
 	UNION ALL
 	SELECT 0, memory_id, id, key, @none::uuid, CASE WHEN salience >= @title::float8 THEN '` + viaTitle + `' ELSE '` + viaMention + `' END, false, share
