@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -35,54 +36,46 @@ func (s scale) share(cosine float64) float64 {
 	return (cosine - s.unlike) / (s.same - s.unlike)
 }
 
-const (
-	// calibrationTime bounds the requests to an embedder that measure its scale.
-	calibrationTime = 10 * time.Second
-	// calibrateAgain is the time after which they are tried again if they failed.
-	calibrateAgain = 10 * time.Second
-)
+// calibrationTime bounds the requests to an embedder that measure its scale.
+const calibrationTime = 10 * time.Second
 
-// calibration is an embedder's scale. It is measured on first use.
+// calibration is an embedder's scale. It is measured on first use, and again while that fails.
 type calibration struct {
 	asking singleflight.Group
-	// The rest is for who asks.
-	found *scale
-	err   error
-	retry time.Time // after err
+	found  atomic.Pointer[scale]
 }
 
 // scale returns the embedder's scale. A search waits no longer than ctx for the first one's requests.
 func (l *Leg) scale(ctx context.Context) (scale, error) {
+	if found := l.calibration.found.Load(); found != nil {
+		return *found, nil
+	}
 	answer := l.calibration.asking.DoChan("", func() (any, error) {
-		c := &l.calibration
-		if c.found == nil && time.Now().After(c.retry) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), calibrationTime)
-			defer cancel()
-			c.err = panics.Catch(ctx, nil, "measure an embedder's scale", func() (err error) {
-				c.found, err = l.measure(ctx)
-				return err
-			})
-			c.retry = time.Now().Add(calibrateAgain)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), calibrationTime)
+		defer cancel()
+		var found scale
+		err := panics.Catch(ctx, nil, "measure an embedder's scale", func() (err error) {
+			found, err = l.measure(ctx)
+			return err
+		})
+		if err == nil {
+			l.calibration.found.Store(&found)
 		}
-		return c.found, c.err
+		return found, err
 	})
 	select {
 	case <-ctx.Done():
 		return scale{}, ctx.Err()
 	case found := <-answer:
-		if found.Err != nil {
-			return scale{}, found.Err
-		}
-		return *found.Val.(*scale), nil
+		return found.Val.(scale), found.Err
 	}
 }
 
-func (l *Leg) measure(ctx context.Context) (*scale, error) {
+func (l *Leg) measure(ctx context.Context) (found scale, err error) {
 	asked, told, err := l.bothWays(ctx, samples)
 	if err != nil {
-		return nil, err
+		return scale{}, err
 	}
-	found := &scale{}
 	n := float64(len(samples))
 	for i := range asked {
 		for j := range told {
