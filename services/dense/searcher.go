@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,7 +34,8 @@ type Leg struct {
 	embedder embed.Embedder
 	model    int64 // id in the database
 	models   *Models
-	use      modelUse
+	use      atomic.Pointer[modelUse]
+	asking   atomic.Bool // for use
 	// loading is the part of a search's time, 0 to 1, that loading a namespace may take.
 	loading float64
 	index   hnswIndex
@@ -54,8 +55,9 @@ var (
 func New(ctx context.Context, store sqldb.Store, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks *queue.Queue) (*Leg, error) {
 	l := &Leg{
 		Follower: queue.Follow(tasks, indexName), Standby: standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: NewModels(store),
-		use: modelUse{at: time.Now()}, loading: 0.3, index: hnswIndex{background: ctx},
+		loading: 0.3, index: hnswIndex{background: ctx},
 	}
+	l.use.Store(&modelUse{at: time.Now()})
 	model := embedder.Model()
 	var err error
 	if l.model, err = l.models.start(ctx, l.searched().In(postgres.AllNamespaces), model); err != nil {
@@ -248,8 +250,6 @@ func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores 
 
 // modelUse tells whether the model is active.
 type modelUse struct {
-	mu     sync.Mutex
-	asking bool
 	at     time.Time // of the answer
 	reason string    // why the model is not active; "" if it is
 	err    error     // *statusError of a model that has been removed
@@ -261,52 +261,44 @@ const lookAgain, lookBy, lookTime, askTime = 500 * time.Millisecond, time.Second
 
 // outdated returns the reason why the model is not active, or "". It returns a *statusError if the model has been removed.
 func (l *Leg) outdated(ctx context.Context) (string, error) {
-	u := &l.use
-	u.mu.Lock()
-	age := time.Since(u.at)
-	if age < lookAgain || u.asking {
-		defer u.mu.Unlock()
-		return u.reason, u.err
-	}
-	u.asking = true
-	u.mu.Unlock()
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		l.askUse(context.WithoutCancel(ctx))
-	}()
-	if age >= lookBy {
-		select {
-		case <-answered:
-		case <-ctx.Done():
-		case <-time.After(lookTime):
+	use := l.use.Load()
+	if age := time.Since(use.at); age >= lookAgain && l.asking.CompareAndSwap(false, true) {
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			defer l.asking.Store(false)
+			l.use.Store(l.askUse(context.WithoutCancel(ctx), *use))
+		}()
+		if age >= lookBy {
+			select {
+			case <-answered:
+			case <-ctx.Done():
+			case <-time.After(lookTime):
+			}
 		}
+		use = l.use.Load()
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.reason, u.err
+	return use.reason, use.err
 }
 
-// askUse keeps the previous answer if the database does not give one.
-func (l *Leg) askUse(ctx context.Context) {
+// askUse returns the use of the model now: the last one if the database does not answer.
+func (l *Leg) askUse(ctx context.Context, use modelUse) *modelUse {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	var state modelState
-	var reason string
-	err := panics.Catch(ctx, nil, "ask for the use of a model", func() (err error) {
-		if state, err = l.models.state(ctx, l.model); err == nil && state.status != Active {
+	_ = panics.Catch(ctx, nil, "ask for the use of a model", func() error {
+		state, err := l.models.state(ctx, l.model)
+		reason := ""
+		if err == nil && state.status != Active {
 			reason, err = l.models.outdated(ctx, l.embedder.Model())
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		if use = (modelUse{reason: reason}); state.status == "" {
+			use.err = fmt.Errorf("%s: %w", l.embedder.Model(), &statusError{})
+		}
+		return nil
 	})
-	l.use.mu.Lock()
-	defer l.use.mu.Unlock()
-	l.use.asking, l.use.at = false, time.Now()
-	if err != nil {
-		return
-	}
-	l.use.reason, l.use.err = reason, nil
-	if state.status == "" {
-		l.use.err = fmt.Errorf("%s: %w", l.embedder.Model(), &statusError{})
-	}
+	use.at = time.Now()
+	return &use
 }
