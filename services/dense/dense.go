@@ -17,8 +17,6 @@
 package dense
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,7 +24,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/x448/float16"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -162,28 +159,19 @@ func found(q leg.Query, vector []float32, reason string) leg.Result {
 	return result
 }
 
-// embedding is a memory revision's unit vector, nil for an empty text.
+// embedding is a memory's revision with its unit vector, nil for an empty text.
 type embedding struct {
-	namespace string
-	id        uuid.UUID
-	sensitive bool
-	revision  int64
-	vector    []float32
+	record.Record
+	vector []float32
 }
 
 // embedRecords embeds the newest revision of each record in one call. Sensitive ones need permission and a local model. The result is sorted by
 // key, so that transactions lock rows in the same order.
 func embedRecords(ctx context.Context, embedder embed.Embedder, records []record.Record, sensitive bool) ([]embedding, error) {
 	model := embedder.Model()
-	embeddings := make([]embedding, 0, len(records))
-	texts := make([]string, 0, len(records))
-	records = slices.SortedFunc(slices.Values(records), func(a, b record.Record) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), bytes.Compare(a.ID[:], b.ID[:]), cmp.Compare(a.Revision, b.Revision))
-	})
-	for i, r := range records {
-		if i+1 < len(records) && records[i+1].Namespace == r.Namespace && records[i+1].ID == r.ID {
-			continue // a newer revision follows
-		}
+	var embeddings []embedding
+	var texts []string
+	for _, r := range record.Newest(records) {
 		if r.Sensitive {
 			if !sensitive {
 				continue
@@ -192,7 +180,7 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 				return nil, fmt.Errorf("%w: %w", queue.ErrPaused, errLocalTexts)
 			}
 		}
-		embeddings = append(embeddings, embedding{namespace: r.Namespace, id: r.ID, sensitive: r.Sensitive, revision: r.Revision})
+		embeddings = append(embeddings, embedding{Record: r})
 		texts = append(texts, model.DocumentPrefix+text(r))
 	}
 	if len(texts) == 0 {
@@ -210,7 +198,7 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 			return nil, fmt.Errorf("%s/%s returned %d dimensions, not %d", model.Provider, model.Name, len(vector), model.Dimensions)
 		}
 		if embeddings[i].vector, err = unit(vector); err != nil {
-			return nil, fmt.Errorf("embed memory %s: %w", embeddings[i].id, err)
+			return nil, fmt.Errorf("embed memory %s: %w", embeddings[i].ID, err)
 		}
 	}
 	return embeddings, nil

@@ -223,18 +223,18 @@ func putIn(ctx context.Context, tx sqldb.Tx, model int64, embeddings []embedding
 	var put sqldb.Rows
 	for i, e := range embeddings {
 		var id uuid.UUID
-		changed := func() { note(tx, e.namespace, id) }
+		changed := func() { note(tx, e.Namespace, id) }
 		switch {
-		case e.sensitive && !state.sensitive:
+		case e.Sensitive && !state.sensitive:
 		case e.vector == nil:
 			b.Query([]any{&id}, changed, `DELETE FROM dense.vectors WHERE namespace = $1 AND memory_id = $2 AND model_id = $3 AND revision <= $4 RETURNING memory_id`,
-				e.namespace, e.id, model, e.revision)
+				e.Namespace, e.ID, model, e.Revision)
 		case tx.SQLite != nil:
-			put = append(put, []any{e.id, e.revision, e.sensitive, encode(e.vector)})
+			put = append(put, []any{e.ID, e.Revision, e.Sensitive, encode(e.vector)})
 		default:
-			put = append(put, []any{e.id, e.revision, e.sensitive, pgvector.NewHalfVector(e.vector)})
+			put = append(put, []any{e.ID, e.Revision, e.Sensitive, pgvector.NewHalfVector(e.vector)})
 		}
-		if i+1 < len(embeddings) && embeddings[i+1].namespace == e.namespace {
+		if i+1 < len(embeddings) && embeddings[i+1].Namespace == e.Namespace {
 			continue
 		}
 		// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision with
@@ -245,7 +245,7 @@ func putIn(ctx context.Context, tx sqldb.Tx, model int64, embeddings []embedding
 			FROM unnest($3::uuid[], $4::bigint[], $5::boolean[], $6::halfvec[]) AS e (id, revision, sensitive, embedding) CROSS JOIN memory.memories m
 			WHERE m.namespace = $2 AND m.id = e.id AND m.sensitive = e.sensitive ORDER BY m.id FOR KEY SHARE OF m
 			ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
-			WHERE v.revision <= excluded.revision RETURNING memory_id`, model, e.namespace, put)
+			WHERE v.revision <= excluded.revision RETURNING memory_id`, model, e.Namespace, put)
 		put = nil
 	}
 	return tx.In(postgres.AllNamespaces).Send(ctx, &b)

@@ -101,9 +101,7 @@ func (l *Leg) Index(ctx context.Context, records []record.Record) error {
 func (l *Leg) Prepare(ctx context.Context, records []record.Record) (sqldb.Putter, error) {
 	all, err := embedRecords(ctx, l.embedder, records, false)
 	return func(ctx context.Context, tx sqldb.Tx, stored map[record.Key]bool) error {
-		return putIn(ctx, tx, l.model, slices.DeleteFunc(slices.Clone(all), func(e embedding) bool {
-			return !stored[record.Key{Namespace: e.namespace, ID: e.id}]
-		}), Active)
+		return putIn(ctx, tx, l.model, slices.DeleteFunc(slices.Clone(all), func(e embedding) bool { return !stored[e.Key()] }), Active)
 	}, err
 }
 

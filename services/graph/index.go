@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -138,16 +137,10 @@ type document struct {
 	phrases  []phrase // in the text, to be resolved against known concepts
 }
 
-// documents prepares records by namespace, sorted by id and deduplicated, so that concurrent workers take locks in
-// the same order.
+// documents prepares records by namespace, the newest revision of each, in the order in which transactions take locks.
 func documents(records []record.Record) (namespaces []string, byNamespace map[string][]document) {
-	sorted := slices.Clone(records)
-	slices.SortFunc(sorted, func(a, b record.Record) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), slices.Compare(a.ID[:], b.ID[:]), cmp.Compare(b.Revision, a.Revision))
-	})
-	sorted = slices.CompactFunc(sorted, func(a, b record.Record) bool { return a.Namespace == b.Namespace && a.ID == b.ID })
 	byNamespace = map[string][]document{}
-	for _, r := range sorted {
+	for _, r := range record.Newest(records) {
 		if r.Sensitive {
 			continue
 		}

@@ -5,6 +5,7 @@
 package record
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -71,6 +72,14 @@ type Key struct {
 
 // Key returns the record's key.
 func (r Record) Key() Key { return Key{r.Namespace, r.ID} }
+
+// Newest returns the newest revision of each record, in the order of keys: transactions that lock rows in it do not wait in a circle.
+func Newest(records []Record) []Record {
+	sorted := slices.SortedFunc(slices.Values(records), func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), slices.Compare(a.ID[:], b.ID[:]), cmp.Compare(b.Revision, a.Revision))
+	})
+	return slices.CompactFunc(sorted, func(a, b Record) bool { return a.Key() == b.Key() })
+}
 
 // Filter narrows a search or a listing; the zero Filter lets every live memory pass. A memory is live while it is
 // neither superseded nor expired.
