@@ -152,17 +152,7 @@ func (l *Leg) embedTexts(ctx context.Context, texts []string) ([]code, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embed %d names: %w", len(texts), err)
 	}
-	if len(vectors) != len(texts) {
-		return nil, fmt.Errorf("%s returned %d vectors for %d texts", model, len(vectors), len(texts))
-	}
-	codes := make([]code, len(vectors))
-	for i, vector := range vectors {
-		if len(vector) != model.Dimensions {
-			return nil, fmt.Errorf("%s returned %d dimensions", model, len(vector))
-		}
-		codes[i] = encode(vector)
-	}
-	return codes, nil
+	return slice.Map(vectors, encode), nil
 }
 
 // Refresh embeds concepts and facts without a vector of the configured model. It retries after errors and returns
