@@ -288,10 +288,6 @@ func (m *Models) build(ctx context.Context, model embed.Model) (id int64, status
 	return id, status, err
 }
 
-func namespaces(ctx context.Context, db sqldb.Scoped) ([]string, error) {
-	return sqldb.Query(ctx, db, `SELECT name FROM memory.namespaces ORDER BY name`, nil, sqldb.Into(func(name *string) []any { return []any{name} }))
-}
-
 // fromLacking selects the memories of namespace $2 without a current vector of model $1. Those without text to embed are among them.
 const fromLacking = `FROM memory.memories m
 	WHERE m.namespace = $2 AND EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = $1 AND r.sensitive = m.sensitive)
@@ -342,7 +338,7 @@ func enqueueLacking(ctx context.Context, tx sqldb.Tx, model int64, and string) (
 	if _, err := db.Get(ctx, next, nil, &sequence); err != nil {
 		return 0, err
 	}
-	all, err := namespaces(ctx, db)
+	all, err := tx.DB().Namespaces(ctx)
 	for _, namespace := range all {
 		n, err := db.Exec(ctx, `
 			INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)

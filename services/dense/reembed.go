@@ -83,7 +83,7 @@ type building struct {
 
 // all embeds lacking memories, indexes the vectors, and embeds later writes.
 func (b *building) all(ctx context.Context) error {
-	namespaces, err := namespaces(ctx, b.models.db())
+	namespaces, err := b.models.store.DB().Namespaces(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (b *building) all(ctx context.Context) error {
 
 // pass goes through all memories once and returns the vectors written.
 func (b *building) pass(ctx context.Context) (written int64, err error) {
-	namespaces, err := namespaces(ctx, b.models.db())
+	namespaces, err := b.models.store.DB().Namespaces(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -213,7 +213,7 @@ func (m *Models) remove(ctx context.Context, models []ModelInfo, report func(Pro
 		if err := m.unprepare(ctx, model.ID); err != nil {
 			return err
 		}
-		namespaces, err := namespaces(ctx, m.db())
+		namespaces, err := m.store.DB().Namespaces(ctx)
 		if err != nil {
 			return err
 		}

@@ -122,10 +122,9 @@ func (l *Leg) vectors(ctx context.Context, db sqldb.Scoped, namespace string, me
 			FROM graph.facts e CROSS JOIN graph.concepts s CROSS JOIN graph.concepts t
 			WHERE e.namespace = $1 AND e.memory_id = ANY($3::uuid[]) AND e.origin <> 'text' AND e.relation <> $5 AND e.vector_model IS DISTINCT FROM $4
 				AND s.namespace = $1 AND s.id = e.source_id AND t.namespace = $1 AND t.id = e.target_id`,
-			[]any{namespace, concepts, memories, l.config.modelName(), AliasRelation}, func(scan sqldb.Scan) (u unembedded, err error) {
-				err = scan(&u.concept, &u.target, &u.relation, &u.text)
-				return u, err
-			})
+			[]any{namespace, concepts, memories, l.config.modelName(), AliasRelation}, sqldb.Into(func(u *unembedded) []any {
+				return []any{&u.concept, &u.target, &u.relation, &u.text}
+			}))
 	}
 	if of, err = lacking(ctx); err != nil {
 		return nil, nil, err
@@ -176,12 +175,7 @@ func (l *Leg) Refresh(ctx context.Context, log *slog.Logger) {
 }
 
 func (l *Leg) refresh(ctx context.Context) error {
-	db := l.store.DB()
-	namespaces, err := sqldb.Query(ctx, db.In(postgres.AllNamespaces), `SELECT DISTINCT namespace FROM `+memoriesTable(db)+` ORDER BY namespace`, nil,
-		func(scan sqldb.Scan) (namespace string, err error) {
-			err = scan(&namespace)
-			return namespace, err
-		})
+	namespaces, err := l.store.DB().Namespaces(ctx)
 	if err != nil {
 		return err
 	}

@@ -34,10 +34,7 @@ func (s *Store) ListNamespaces(ctx context.Context, prefix, after string, n int)
 	return sqldb.Query(ctx, s.in(postgres.AllNamespaces), `
 		SELECT name, created_at FROM memory.namespaces
 		WHERE name COLLATE "C" >= $1 AND name COLLATE "C" < $2 AND name COLLATE "C" > $3
-		ORDER BY name COLLATE "C" LIMIT $4`, []any{prefix, prefix + "\x7f", after, n}, func(scan sqldb.Scan) (n Namespace, err error) {
-		err = scan(&n.Name, &n.CreatedAt)
-		return n, err
-	})
+		ORDER BY name COLLATE "C" LIMIT $4`, []any{prefix, prefix + "\x7f", after, n}, sqldb.Into(func(n *Namespace) []any { return []any{&n.Name, &n.CreatedAt} }))
 }
 
 // Statistics reads a whole namespace; an unknown one is empty.

@@ -81,10 +81,7 @@ func (tx transaction) numbers(ctx context.Context, n int) (sequences []int64, er
 	if tx.SQLite != nil {
 		next = `UPDATE write_sequence SET last = last + $1 RETURNING last - $1 + 1`
 	}
-	sequences, err = sqldb.Query(ctx, tx.In(postgres.Entered), next, []any{n}, func(scan sqldb.Scan) (n int64, err error) {
-		err = scan(&n)
-		return n, err
-	})
+	sequences, err = sqldb.Query(ctx, tx.In(postgres.Entered), next, []any{n}, sqldb.Into(func(n *int64) []any { return []any{n} }))
 	for err == nil && len(sequences) < n {
 		sequences = append(sequences, sequences[len(sequences)-1]+1)
 	}

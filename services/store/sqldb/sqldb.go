@@ -60,6 +60,11 @@ type Scoped struct {
 // In returns db for statements about one namespace, or postgres.AllNamespaces.
 func (db DB) In(namespace string) Scoped { return Scoped{db, namespace} }
 
+// Namespaces returns the names of all namespaces, in order.
+func (db DB) Namespaces(ctx context.Context) ([]string, error) {
+	return Query(ctx, db.In(postgres.AllNamespaces), `SELECT name FROM memory.namespaces ORDER BY name`, nil, Into(func(name *string) []any { return []any{name} }))
+}
+
 // Args collects the arguments of a statement while its text is built.
 type Args = postgres.Args
 
