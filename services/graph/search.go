@@ -152,10 +152,15 @@ func (l *Leg) name(ctx context.Context, namespace string, paths [][]leg.Step) {
 	}
 	names, _ := l.names(ctx, namespace, slices.Compact(ids)) // keys do without
 	for _, path := range paths {
-		for i, step := range path {
-			if step.Memory == uuid.Nil {
-				path[i].Concept = cmp.Or(names[conceptID(step.Concept)], step.Concept)
-			}
+		rename(path, names)
+	}
+}
+
+// rename puts names in place of the keys of a path's concepts, as far as there are any.
+func rename(path []leg.Step, names map[int64]string) {
+	for i, step := range path {
+		if step.Memory == uuid.Nil {
+			path[i].Concept = cmp.Or(names[conceptID(step.Concept)], step.Concept)
 		}
 	}
 }

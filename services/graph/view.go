@@ -249,11 +249,7 @@ func (v *View) Path(from, to string) []leg.Step {
 		maxLinks: math.MaxInt, from: map[node]hop{},
 	}
 	steps := w.shortest(conceptNodeAt(start), conceptNodeAt(end))
-	for i, step := range steps {
-		if step.Memory == uuid.Nil {
-			steps[i].Concept = cmp.Or(v.names[conceptID(step.Concept)], step.Concept)
-		}
-	}
+	rename(steps, v.names)
 	return steps
 }
 
