@@ -79,7 +79,7 @@ func FuzzNetwork(f *testing.F) {
 	f.Add([]byte("\x00\x01\x01\x02\x01\x01\x01\x02\x01\x01\x01\x01\x01\x01\x04\x02\x01\x02\x01\x03\x01"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in, rows := stream(data), replica.NewRows()
-		n := newNetwork(rows, reader{dims: 4})
+		n := newNetwork(rows, "", 4)
 		drop := func(id uuid.UUID) {
 			if row, known := rows.Row(id); known {
 				rows.Drop(row)

@@ -15,8 +15,8 @@ import (
 // have numbers of their own. A changed memory changes only its own row and those of its concepts. The network equals the
 // tables, independent of the order of changes.
 type network struct {
-	reader
-	rows *replica.Rows
+	rows  *replica.Rows
+	model string // whose vectors are read; empty for none
 
 	memories []memoryNode           // by row
 	indexed  int                    // memories in the graph
@@ -130,11 +130,11 @@ const (
 	linkBytes    = 24 + 60
 )
 
-// newNetwork returns the empty network of an image's rows.
-func newNetwork(rows *replica.Rows, r reader) *network {
+// newNetwork returns the empty network of an image's rows, for a model's vectors of so many dimensions.
+func newNetwork(rows *replica.Rows, model string, dims int) *network {
 	n := &network{
-		reader: r, rows: rows, linkers: map[int64][]uint32{}, concept: map[int64]uint32{},
-		meanings: space{dims: r.dims}, said: statedSpace{space: space{dims: r.dims}, rows: map[fact]uint32{}},
+		rows: rows, model: model, linkers: map[int64][]uint32{}, concept: map[int64]uint32{},
+		meanings: space{dims: dims}, said: statedSpace{space: space{dims: dims}, rows: map[fact]uint32{}},
 	}
 	n.ends = replica.NewRowsBy(func(row uint32) int64 { return n.keys[row] }, func(key int64) uint64 { return uint64(key) }) // a hash already
 	return n

@@ -138,7 +138,7 @@ func exact(n *network, seeds []seed, t moment, hub, maxLinks int, starts map[uin
 func generated(seedOf uint64, memories int) (*network, *rand.Rand) {
 	random := rand.New(rand.NewPCG(seedOf, 1))
 	rows := replica.NewRows()
-	n := newNetwork(rows, reader{})
+	n := newNetwork(rows, "", 0)
 	zipf := rand.NewZipf(random, 1.1, 8, uint64(memories))
 	for i := range memories {
 		putRandom(n, random, zipf, memoryID(i), memories)
@@ -314,7 +314,7 @@ func TestHistoriesLeaveNoTrace(t *testing.T) {
 // again returns the same graph, made by loading it in another order of rows.
 func again(n *network) *network {
 	rows := replica.NewRows()
-	out := newNetwork(rows, reader{})
+	out := newNetwork(rows, "", 0)
 	type at struct {
 		id  uuid.UUID
 		row uint32
@@ -411,7 +411,7 @@ func TestFactsThatCloseOthers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		rows := replica.NewRows()
-		n := newNetwork(rows, reader{})
+		n := newNetwork(rows, "", 0)
 		for id := range int64(6) {
 			m := replica.Memory{ID: fuzzID(id), To: max(0, random.Int64N(4)-2)}
 			var facts []factRow
@@ -444,7 +444,7 @@ func TestFactsThatCloseOthers(t *testing.T) {
 // BenchmarkTriples shows facts that each close the one before.
 func BenchmarkTriples(b *testing.B) {
 	rows := replica.NewRows()
-	n := newNetwork(rows, reader{})
+	n := newNetwork(rows, "", 0)
 	var facts []factRow
 	for i := range int64(20_000) {
 		facts = append(facts, factRow{Source: 1, Target: 2 + i, Relation: "is", Single: true, From: i})

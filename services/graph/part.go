@@ -12,17 +12,6 @@ import (
 	"github.com/triskele/triskele/services/store/replica"
 )
 
-// reader reads networks from the tables of an engine, with vectors of a model.
-type reader struct {
-	read  readFunc
-	model string // empty for none
-	dims  int    // of its vectors
-}
-
-// readFunc reads memories of the graph with their mentions and links; nil ids means all memories. It gives to each memory by itself
-// first, then each of its mentions and links. Links are sorted.
-type readFunc func(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(id uuid.UUID, m *mention, l *authorLink)) error
-
 var _ replica.Part = (*network)(nil)
 
 // Read implements replica.Part.
@@ -38,7 +27,7 @@ func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids
 		return changed[memory]
 	}
 	concepts := []int64{} // not nil, which means all
-	if err := n.read(ctx, tx, namespace, ids, func(id uuid.UUID, m *mention, l *authorLink) {
+	if err := readMemories(ctx, tx, namespace, ids, func(id uuid.UUID, m *mention, l *authorLink) {
 		rows := of(id)
 		switch {
 		case m != nil:
@@ -101,7 +90,7 @@ func (n *network) load(ctx context.Context, tx replica.Tx, namespace string) err
 		}
 		return known
 	}
-	if err := n.read(ctx, tx, namespace, nil, func(id uuid.UUID, m *mention, l *authorLink) {
+	if err := readMemories(ctx, tx, namespace, nil, func(id uuid.UUID, m *mention, l *authorLink) {
 		switch {
 		case !find(id):
 		case m != nil:
@@ -213,7 +202,15 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 	})
 }
 
-// readPostgres is reader.read for PostgreSQL.
+// readMemories reads memories of the graph with their mentions and links; nil ids means all memories. It gives to each memory by itself
+// first, then each of its mentions and links. Links are sorted.
+func readMemories(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(id uuid.UUID, m *mention, l *authorLink)) error {
+	if tx.Dialect("", "SQLite") != "" {
+		return readSQLite(ctx, tx, namespace, ids, to)
+	}
+	return readPostgres(ctx, tx, namespace, ids, to)
+}
+
 func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(uuid.UUID, *mention, *authorLink)) error {
 	each := func(columns, table, memory, order string, targets []any, fn func() error) error {
 		statement, args := "SELECT "+columns+" FROM graph."+table+" WHERE namespace = $1", []any{namespace}
@@ -245,7 +242,6 @@ func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 		})
 }
 
-// readSQLite is reader.read for SQLite.
 func readSQLite(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(uuid.UUID, *mention, *authorLink)) error {
 	statement, args := "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = $1", []any{namespace}
 	if ids != nil {

@@ -39,14 +39,14 @@ var (
 
 // New returns the graph of a database. images get its part; q reports pending tasks. A file is searched only in memory.
 func New(store sqldb.Store, images *replica.Set, q *queue.Queue, config Config) *Leg {
-	r, share := reader{read: readSQLite, model: config.modelName()}, 0.9
+	share, dims := 0.9, 0
 	if store.File == nil {
-		r.read, share = readPostgres, 0.5 // the SQL search gets the rest
+		share = 0.5 // the SQL search gets the rest
 	}
-	if r.model != "" {
-		r.dims = config.Embedder.Model().Dimensions
+	if config.Embedder != nil {
+		dims = config.Embedder.Model().Dimensions
 	}
-	images.Register(indexName, replica.Graph, func(rows *replica.Rows) replica.Part { return newNetwork(rows, r) })
+	images.Register(indexName, replica.Graph, func(rows *replica.Rows) replica.Part { return newNetwork(rows, config.modelName(), dims) })
 	return &Leg{Follower: queue.Follow(q, indexName), store: store, images: images, share: share, config: config}
 }
 
