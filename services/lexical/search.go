@@ -53,7 +53,7 @@ func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q q
 	s := &bm25{inverted: p, Selection: selection, query: q}
 	s.expand()
 	s.lookUp()
-	s.weigh()
+	s.saturate()
 	s.findPhrases(ctx)
 	for i := range s.terms {
 		t := &s.terms[i]
@@ -92,32 +92,44 @@ func (s *bm25) expand() {
 	}
 }
 
-// lookUp finds the postings of the terms. It keeps the terms of the highest weight.
+// lookUp finds the postings of the terms, and weighs every term of the query, those included that no memory has. An identifier weighs as
+// much as the heavier of its whole and its parts. It keeps the terms of the highest weight.
 func (s *bm25) lookUp() {
+	rarity := make(map[string]float64, len(s.query.terms)) // of terms that memories have
+	s.masses = make(map[string]float64, len(s.query.terms))
 	var prefixed int64 // all terms of a prefix share one document frequency
 	for _, t := range s.query.terms {
+		found := sought{queryTerm: t}
 		number, known := s.known(t.term)
-		if !known {
+		if known {
+			found.number, found.postings = number, s.inverted.terms[number].postings
+			found.df = int64(len(found.postings))
+			s.terms = append(s.terms, found)
+		}
+		if t.prefixed {
+			prefixed += found.df
 			continue
 		}
-		postings := s.inverted.terms[number].postings
-		df := int64(len(postings))
-		s.terms = append(s.terms, sought{queryTerm: t, number: number, postings: postings, df: df})
-		if t.prefixed {
-			prefixed += df
+		s.masses[t.term] = idf(s.documents, found.df)
+		if known {
+			rarity[t.term] = s.masses[t.term]
 		}
 	}
-	rarity := make(map[string]float64, len(s.terms))
 	for _, t := range s.terms {
-		df := t.df
 		if t.prefixed {
-			df = min(prefixed, s.documents)
+			rarity[t.term] = idf(s.documents, min(prefixed, s.documents))
 		}
-		rarity[t.term] = idf(s.documents, df)
 	}
 	excess := s.query.excess(rarity)
 	for i, t := range s.terms {
 		s.terms[i].weight = rarity[t.term] * (float64(t.uses) - excess[t.term])
+	}
+	excess = s.query.excess(s.masses)
+	for _, t := range s.query.terms {
+		if mass, counts := s.masses[t.term]; counts {
+			s.masses[t.term] = mass * (float64(t.uses) - excess[t.term])
+			s.attainable += s.masses[t.term]
+		}
 	}
 	s.searched = len(s.query.terms)
 	if len(s.terms) > maxTerms {
@@ -125,40 +137,19 @@ func (s *bm25) lookUp() {
 		s.terms, s.searched = s.terms[:maxTerms], maxTerms
 	}
 	slices.SortStableFunc(s.terms, func(a, b sought) int { return cmp.Compare(a.df, b.df) })
-	if s.documents > 0 {
-		average := float64(s.length) / float64(s.documents)
-		s.saturation = newSaturation(s.settings.K1, s.settings.B, average)
-		s.threaded = newSaturation(s.settings.K1*threadK1, s.settings.B*threadB, average)
-		switch s.rows.WithNeighbours() {
-		case 0:
-		case s.rows.Count():
-			s.saturation = s.threaded
-		default:
-			s.mixed = true
-		}
-	}
 }
 
-// weigh computes the weight of every term of the query, those included that no memory has. An identifier weighs as much as
-// the heavier of its whole and its parts.
-func (s *bm25) weigh() {
-	s.masses = make(map[string]float64, len(s.query.terms))
-	for _, t := range s.query.terms {
-		if t.prefixed {
-			continue
-		}
-		var df int64
-		if number, known := s.known(t.term); known {
-			df = int64(len(s.inverted.terms[number].postings))
-		}
-		s.masses[t.term] = idf(s.documents, df)
-	}
-	excess := s.query.excess(s.masses)
-	for _, t := range s.query.terms {
-		if mass, counts := s.masses[t.term]; counts {
-			s.masses[t.term] = mass * (float64(t.uses) - excess[t.term])
-			s.attainable += s.masses[t.term]
-		}
+// saturate computes the saturations, by the average length of the namespace's memories.
+func (s *bm25) saturate() {
+	average := float64(s.length) / float64(max(s.documents, 1))
+	s.saturation = newSaturation(s.settings.K1, s.settings.B, average)
+	s.threaded = newSaturation(s.settings.K1*threadK1, s.settings.B*threadB, average)
+	switch s.rows.WithNeighbours() {
+	case 0:
+	case s.rows.Count():
+		s.saturation = s.threaded
+	default:
+		s.mixed = true
 	}
 }
 
