@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
@@ -176,12 +175,9 @@ type Server struct {
 // names the leg in spans and metrics.
 func NewServer(searcher Searcher, tel *telemetry.Service, log *slog.Logger) *Server {
 	s := &Server{searcher: searcher, tel: tel, log: log}
-	var err error
-	if s.duration, err = tel.MeterProvider.Meter(telemetry.ScopeName).Float64Histogram("triskele.search.duration", metric.WithUnit("s"),
+	s.duration = telemetry.Must(tel.MeterProvider.Meter(telemetry.ScopeName).Float64Histogram("triskele.search.duration", metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries(.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5),
-		metric.WithDescription("Time of a search as measured by the leg itself, by leg and state.")); err != nil {
-		otel.Handle(err)
-	}
+		metric.WithDescription("Time of a search as measured by the leg itself, by leg and state.")))
 	if index, ok := searcher.(AsyncIndex); ok {
 		s.behind = newGauge(index)
 	}

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
 // metrics are a worker's instruments. The index is their only label: namespaces are many and private.
@@ -19,29 +21,24 @@ type metrics struct {
 }
 
 // measure creates the worker's instruments. stop unregisters the gauges of the queue.
-func (w *Worker) measure() (stop func(), err error) {
+func (w *Worker) measure() (stop func()) {
 	meter := cmp.Or[metric.Meter](w.Meter, noop.Meter{})
-	var errs [5]error
-	w.metrics.index = attribute.String("index", w.Index)
-	w.metrics.duration, errs[0] = meter.Float64Histogram("triskele.index.batch.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time of one call of an indexer, by index and outcome: indexed, failed, paused."),
-		metric.WithExplicitBucketBoundaries(.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120))
-	w.metrics.memories, errs[1] = meter.Int64Counter("triskele.index.memories",
-		metric.WithDescription("Memories taken from the queue, by index and outcome: indexed, failed (will be retried), given_up."))
-	pending, err := meter.Int64ObservableGauge("triskele.index.pending",
-		metric.WithDescription("Memories that wait to be indexed, without dead letters."))
-	errs[2] = err
-	dead, err := meter.Int64ObservableGauge("triskele.index.dead",
-		metric.WithDescription("Dead letters: memories whose indexing was given up. `triskele queue list --dead` shows them."))
-	errs[3] = err
-	lag, err := meter.Float64ObservableGauge("triskele.index.lag", metric.WithUnit("s"),
-		metric.WithDescription("How long the oldest pending memory has waited."))
-	errs[4] = err
-	if err := errors.Join(errs[:]...); err != nil {
-		return func() {}, err
+	w.metrics = metrics{
+		index: attribute.String("index", w.Index),
+		duration: telemetry.Must(meter.Float64Histogram("triskele.index.batch.duration", metric.WithUnit("s"),
+			metric.WithDescription("Time of one call of an indexer, by index and outcome: indexed, failed, paused."),
+			metric.WithExplicitBucketBoundaries(.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120))),
+		memories: telemetry.Must(meter.Int64Counter("triskele.index.memories",
+			metric.WithDescription("Memories taken from the queue, by index and outcome: indexed, failed (will be retried), given_up."))),
 	}
+	pending := telemetry.Must(meter.Int64ObservableGauge("triskele.index.pending",
+		metric.WithDescription("Memories that wait to be indexed, without dead letters.")))
+	dead := telemetry.Must(meter.Int64ObservableGauge("triskele.index.dead",
+		metric.WithDescription("Dead letters: memories whose indexing was given up. `triskele queue list --dead` shows them.")))
+	lag := telemetry.Must(meter.Float64ObservableGauge("triskele.index.lag", metric.WithUnit("s"),
+		metric.WithDescription("How long the oldest pending memory has waited.")))
 	// Every replica reports the same queue: a dashboard takes the maximum, not the sum.
-	registration, err := meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+	registration := telemetry.Must(meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		total, err := w.Store.Total(ctx, w.Index)
 		if err != nil {
 			return err
@@ -51,11 +48,8 @@ func (w *Worker) measure() (stop func(), err error) {
 		o.ObserveInt64(dead, total.Dead, labels)
 		o.ObserveFloat64(lag, total.Lag.Seconds(), labels)
 		return nil
-	}, pending, dead, lag)
-	if err != nil {
-		return func() {}, err
-	}
-	return func() { _ = registration.Unregister() }, nil
+	}, pending, dead, lag))
+	return func() { _ = registration.Unregister() }
 }
 
 // called counts one call of the indexer for n memories.

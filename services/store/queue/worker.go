@@ -86,11 +86,7 @@ func (p progress) String() string { return [...]string{"nothing due", "indexed",
 
 // Run works until ctx ends. A panic of the indexer counts as a failure of the batch.
 func (w *Worker) Run(ctx context.Context) {
-	stop, err := w.measure()
-	if err != nil {
-		w.Log.ErrorContext(ctx, "metrics of the index worker", "index", w.Index, "error", err.Error())
-	}
-	defer stop()
+	defer w.measure()()
 	pause := idlePoll // before the next claim
 	away := false     // whether the database failed the last time
 	for ctx.Err() == nil {

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
@@ -140,16 +140,13 @@ func New(ctx context.Context, store sqldb.Store, standby *postgres.Standby, conf
 		{"triskele.replica.memory", "By", "Memory of the namespaces that searches keep in memory.", func() int64 { return s.total }},
 		{"triskele.replica.namespaces", "{namespace}", "Namespaces that searches keep in memory.", func() int64 { return int64(len(s.images)) }},
 	} {
-		_, err := meter.Int64ObservableGauge(gauge.name, metric.WithUnit(gauge.unit), metric.WithDescription(gauge.description),
+		telemetry.Must(meter.Int64ObservableGauge(gauge.name, metric.WithUnit(gauge.unit), metric.WithDescription(gauge.description),
 			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				o.Observe(gauge.value())
 				return nil
-			}))
-		if err != nil {
-			otel.Handle(err)
-		}
+			})))
 	}
 	return s
 }
