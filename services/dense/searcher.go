@@ -123,7 +123,7 @@ func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) 
 	if err != nil {
 		return leg.Status{}, err
 	}
-	status := leg.Status{Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: l.embedder.Model().String()}
+	status := leg.Status{Status: tasks, Model: l.embedder.Model().String()}
 	_, err = db.In(namespace).Get(ctx, `
 		SELECT (SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2),
 			(SELECT count(*) FROM memory.memories m WHERE m.namespace = $1 AND m.sensitive

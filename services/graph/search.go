@@ -113,14 +113,15 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phras
 
 // Status implements leg.Searcher.
 func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	status, db := leg.Status{Model: model}, l.searched()
-	if _, err := db.In(namespace).Get(ctx, `
-		SELECT (SELECT count(*) FROM `+memoriesTable(db)+` WHERE namespace = $1), (SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`,
-		[]any{namespace}, &status.Indexed, &status.Excluded); err != nil {
+	db := l.searched()
+	tasks, err := queue.StatusIn(ctx, db, indexName, namespace)
+	if err != nil {
 		return leg.Status{}, err
 	}
-	tasks, err := queue.StatusIn(ctx, db, indexName, namespace)
-	status.Pending, status.Dead, status.Lag = tasks.Pending, tasks.Dead, tasks.Lag
+	status := leg.Status{Status: tasks, Model: model}
+	_, err = db.In(namespace).Get(ctx, `
+		SELECT (SELECT count(*) FROM `+memoriesTable(db)+` WHERE namespace = $1), (SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`,
+		[]any{namespace}, &status.Indexed, &status.Excluded)
 	return status, err
 }
 

@@ -38,6 +38,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 )
@@ -141,10 +142,10 @@ func (e *UnableError) Unwrap() error { return e.Cause }
 
 // Status is the state of the index of one namespace.
 type Status struct {
-	Indexed, Pending, Dead int64         // memories; Dead have used up their attempts
-	Excluded               int64         // memories left out because they are sensitive
-	Lag                    time.Duration // age of the oldest pending memory
-	Model                  string
+	queue.Status
+	Indexed  int64 // memories
+	Excluded int64 // memories left out because they are sensitive
+	Model    string
 }
 
 // SensitivityChecker is implemented by a Searcher that may send texts of queries to a server.

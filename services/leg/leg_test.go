@@ -23,6 +23,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 )
@@ -33,7 +34,7 @@ type searcher func(ctx context.Context, q leg.Query) (leg.Result, error)
 func (s searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) { return s(ctx, q) }
 
 func (s searcher) Status(context.Context, string) (leg.Status, error) {
-	return leg.Status{Indexed: 3, Pending: 2, Dead: 1, Lag: time.Second, Model: "m"}, nil
+	return leg.Status{Status: queue.Status{Pending: 2, Dead: 1, Lag: time.Second}, Indexed: 3, Model: "m"}, nil
 }
 
 func tel(t *testing.T) *telemetry.Service {

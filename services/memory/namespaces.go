@@ -15,6 +15,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/store/queue"
 )
 
 // ErrNamespaceTaken: a namespace has the new name already.
@@ -33,14 +34,7 @@ type Statistics struct {
 	Live, Superseded, Expired int64
 	Sensitive                 int64 // in any state
 	Bytes                     int64 // of texts, lists and metadata
-	Indexes                   []IndexLag
-}
-
-// IndexLag tells how far a derived index lags behind a namespace's memories.
-type IndexLag struct {
-	Index         string
-	Pending, Dead int64
-	Lag           time.Duration // age of the oldest pending task
+	Indexes                   []queue.Backlog
 }
 
 // GetNamespace implements triskelev1.MemoryServiceServer.

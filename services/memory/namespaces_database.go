@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
@@ -55,17 +55,7 @@ func (s *Store) Statistics(ctx context.Context, name string) (Statistics, error)
 		return Statistics{}, err
 	}
 	var err error
-	st.Indexes, err = sqldb.Query(ctx, s.in(name), `
-		SELECT i.name, count(q.namespace) FILTER (WHERE NOT q.dead), count(q.namespace) FILTER (WHERE q.dead), min(q.enqueued_at) FILTER (WHERE NOT q.dead), now()
-		FROM (SELECT DISTINCT name FROM memory.indexes) i
-		LEFT JOIN memory.index_queue q ON q.namespace = $1 AND q.index_name = i.name
-		GROUP BY i.name ORDER BY i.name COLLATE "C"`, []any{name}, func(scan sqldb.Scan) (i IndexLag, err error) {
-		var oldest, now time.Time
-		if err = scan(&i.Index, &i.Pending, &i.Dead, &oldest, &now); !oldest.IsZero() {
-			i.Lag = max(now.Sub(oldest), 0)
-		}
-		return i, err
-	})
+	st.Indexes, err = queue.BacklogIn(ctx, s.db(), name)
 	return st, err
 }
 

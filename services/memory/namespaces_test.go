@@ -429,7 +429,7 @@ func TestStatistics(t *testing.T) {
 		if ns, err := f.Memory.Namespace(t.Context(), "default"); err != nil || ns.CreatedAt.IsZero() {
 			t.Errorf("default: %+v, %v", ns, err)
 		}
-		empty := memory.Statistics{Indexes: []memory.IndexLag{{Index: "dense"}, {Index: "graph"}}}
+		empty := memory.Statistics{Indexes: []queue.Backlog{{Index: "dense"}, {Index: "graph"}}}
 		if st, err := f.Memory.Statistics(t.Context(), "default"); err != nil || !reflect.DeepEqual(st, empty) {
 			t.Errorf("default: %+v, %v", st, err)
 		}
@@ -462,7 +462,7 @@ func TestStatistics(t *testing.T) {
 		texts := len("old") + len("newer") + len("gone") + len("grün") + len("tcs") + len("日b") + len("x,y")
 		want := memory.Statistics{
 			Live: 2, Superseded: 1, Expired: 1, Sensitive: 2, Bytes: int64(texts + 4*len("{}")),
-			Indexes: []memory.IndexLag{{Index: "dense", Pending: 2}, {Index: "graph", Pending: 1, Dead: 1}},
+			Indexes: []queue.Backlog{{Index: "dense", Status: queue.Status{Pending: 2}}, {Index: "graph", Status: queue.Status{Pending: 1, Dead: 1}}},
 		}
 		if !reflect.DeepEqual(st, want) {
 			t.Errorf("got  %+v\nwant %+v", st, want)

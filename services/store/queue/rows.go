@@ -227,6 +227,18 @@ func (q *Queue) Backlog(ctx context.Context, n int) ([]Backlog, error) {
 		})
 }
 
+// BacklogIn returns the state of all indexes of a namespace, without its name.
+func BacklogIn(ctx context.Context, db sqldb.DB, namespace string) ([]Backlog, error) {
+	return sqldb.Query(ctx, db.In(namespace), `
+		SELECT i.name, count(q.namespace) FILTER (WHERE NOT q.dead), count(q.namespace) FILTER (WHERE q.dead), min(q.enqueued_at) FILTER (WHERE NOT q.dead), now()
+		FROM (SELECT DISTINCT name FROM memory.indexes) i
+		LEFT JOIN memory.index_queue q ON q.namespace = $1 AND q.index_name = i.name
+		GROUP BY i.name ORDER BY i.name COLLATE "C"`, []any{namespace}, func(scan sqldb.Scan) (b Backlog, err error) {
+		err = scanStatus(scan, &b.Status, &b.Index)
+		return b, err
+	})
+}
+
 // AsSensitive reports whether all memories still exist with the sensitivity that the records have. It reads only namespace, id and
 // sensitivity of the records.
 func (q *Queue) AsSensitive(ctx context.Context, records []record.Record) (same bool, err error) {
