@@ -72,15 +72,25 @@ type Args = postgres.Args
 type Scan = func(targets ...any) error
 
 // Query returns what scan makes of each row of a statement.
-func Query[T any](ctx context.Context, s Scoped, statement string, args []any, scan func(Scan) (T, error)) ([]T, error) {
-	if s.db.SQLite != nil {
-		return sqlite.Query(ctx, s.db.SQLite, func(row func(...any) error) (T, error) {
-			return scan(func(targets ...any) error { return row(slice.Map(targets, sqliteTarget)...) })
-		}, statement, SQLiteArgs(statement, args)...)
+func Query[T any](ctx context.Context, s Scoped, statement string, args []any, scan func(Scan) (T, error)) (out []T, err error) {
+	if s.db.SQLite == nil {
+		return postgres.Query(ctx, postgres.In(s.db.Postgres, s.namespace), statement, postgresArgs(args), func(row pgx.CollectableRow) (T, error) {
+			return scan(FromPostgres(row))
+		})
 	}
-	return postgres.Query(ctx, postgres.In(s.db.Postgres, s.namespace), statement, postgresArgs(args), func(row pgx.CollectableRow) (T, error) {
-		return scan(FromPostgres(row))
-	})
+	rows, err := s.db.SQLite.QueryContext(ctx, statement, SQLiteArgs(statement, args)...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		one, err := scan(func(targets ...any) error { return rows.Scan(slice.Map(targets, sqliteTarget)...) })
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, rows.Err()
 }
 
 // Into returns what Query needs to read each row into targets of a T.

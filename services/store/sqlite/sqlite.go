@@ -132,24 +132,6 @@ type Conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Query returns what scan makes of each row of a statement. It gets the row's Scan.
-func Query[T any](ctx context.Context, db Conn, scan func(scan func(...any) error) (T, error), statement string, args ...any) ([]T, error) {
-	rows, err := db.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var out []T
-	for rows.Next() {
-		one, err := scan(rows.Scan)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, one)
-	}
-	return out, rows.Err()
-}
-
 // ExecEach runs a statement, compiled once, for each item with its arguments.
 func ExecEach[T any](ctx context.Context, tx *sql.Tx, statement string, items []T, args func(T) []any) error {
 	if len(items) == 0 {
