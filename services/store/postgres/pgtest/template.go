@@ -57,11 +57,6 @@ func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
 	if _, err := locking.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, templateLock); err != nil {
 		return "", err
 	}
-	admin, err := pgx.Connect(ctx, server(t))
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = admin.Close(ctx) }()
 	nodes := append(workers(t), server(t))
 	name, hash := "", sha256.New()
 	if len(nodes) > 1 {
@@ -79,7 +74,7 @@ func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
 	}
 	// Only a complete database is marked as a template.
 	var whole bool
-	if err := admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&whole); err != nil || whole {
+	if err := locking.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&whole); err != nil || whole {
 		return name, err
 	}
 	for _, node := range nodes {
