@@ -372,15 +372,15 @@ func (s *Set) lost(ctx context.Context, err error) {
 
 // loadedImage returns the image of a namespace, loaded; that of an empty one if the namespace does not exist.
 func (s *Set) loadedImage(ctx context.Context, namespace, question string, share float64) (*image, error) {
+	img, loading, err := s.find(namespace, question)
+	if loading == nil {
+		return img, err
+	}
 	wait := ctx
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(ctx, time.Duration(share*float64(time.Until(deadline))))
 		defer cancel()
-	}
-	img, loading, err := s.find(namespace, question)
-	if loading == nil {
-		return img, err
 	}
 	select {
 	case <-loading:
