@@ -75,8 +75,7 @@ func (s *Set) usedWithin(within time.Duration) (images []*image) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	for e := s.recent.Front(); e != nil; e = e.Next() {
-		img := e.Value.(*image)
+	for _, img := range slices.Backward(s.images.Values()) {
 		if now.Sub(img.used) > within {
 			break
 		}

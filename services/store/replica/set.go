@@ -1,11 +1,11 @@
 package replica
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -58,9 +58,8 @@ type Set struct {
 	stop       context.Context
 
 	mu     sync.Mutex
-	images map[imageKey]*image
-	recent list.List // of *image, the most recently searched first
-	total  int64     // bytes of all images
+	images *simplelru.LRU[imageKey, *image]
+	total  int64 // bytes of all images
 }
 
 // imageKey tells images apart.
@@ -78,8 +77,7 @@ type registered struct {
 // image is a namespace in memory.
 type image struct {
 	namespace string
-	question  string // with Config.Brief: all that will be asked, unless empty
-	element   *list.Element
+	question  string        // with Config.Brief: all that will be asked, unless empty
 	turn      chan struct{} // its holder changes the image; a mutex that can be waited for with a context
 
 	// mu guards what searches read.
@@ -124,9 +122,10 @@ func New(ctx context.Context, store sqldb.Store, standby *postgres.Standby, conf
 		from = &postgresSource{pool: store.Pool, standby: standby, whole: make(chan struct{}, half)}
 	}
 	s := &Set{
-		config: config, bytes: config.Memory << 20, source: from, log: log, images: map[imageKey]*image{},
+		config: config, bytes: config.Memory << 20, source: from, log: log,
 		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), smallLoads: make(chan struct{}, 2), stop: ctx, empty: newImage("", ""),
 	}
+	s.images, _ = simplelru.NewLRU[imageKey, *image](math.MaxInt, nil) // evict bounds it
 	s.empty.rows, s.empty.loaded = NewRows(), true
 	if config.Brief {
 		debug.SetGCPercent(400) // such a process ends before its garbage matters
@@ -138,7 +137,7 @@ func New(ctx context.Context, store sqldb.Store, standby *postgres.Standby, conf
 		value                   func() int64
 	}{
 		{"triskele.replica.memory", "By", "Memory of the namespaces that searches keep in memory.", func() int64 { return s.total }},
-		{"triskele.replica.namespaces", "{namespace}", "Namespaces that searches keep in memory.", func() int64 { return int64(len(s.images)) }},
+		{"triskele.replica.namespaces", "{namespace}", "Namespaces that searches keep in memory.", func() int64 { return int64(s.images.Len()) }},
 	} {
 		telemetry.Must(meter.Int64ObservableGauge(gauge.name, metric.WithUnit(gauge.unit), metric.WithDescription(gauge.description),
 			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
@@ -406,17 +405,15 @@ func (s *Set) find(namespace, question string) (*image, <-chan struct{}, error) 
 		question = ""
 	}
 	key := imageKey{namespace, question}
-	img := s.images[key]
-	if img == nil {
+	img, known := s.images.Get(key)
+	if !known {
 		img = newImage(namespace, question)
-		img.element = s.recent.PushFront(img)
-		s.images[key] = img
-		if s.evict(img); len(s.images) > maxImages { // all others are being loaded
+		s.images.Add(key, img)
+		if s.evict(img); s.images.Len() > maxImages { // all others are being loaded
 			s.remove(img)
 			return nil, nil, ErrCold
 		}
 	}
-	s.recent.MoveToFront(img.element)
 	if now := time.Now(); now.Sub(img.used) > inUseFor {
 		s.wakeFollower()
 	}
@@ -443,18 +440,17 @@ func (s *Set) wakeFollower() {
 
 // remove removes an image. Searches that have it go on.
 func (s *Set) remove(img *image) {
-	if s.images[img.key()] != img {
+	if held, _ := s.images.Peek(img.key()); held != img {
 		return
 	}
-	s.recent.Remove(img.element)
-	delete(s.images, img.key())
+	s.images.Remove(img.key())
 	s.total -= img.bytes
 	img.bytes = 0
 }
 
 // weigh sets an image's size, and evicts others.
 func (s *Set) weigh(img *image, bytes int64) {
-	if s.images[img.key()] != img {
+	if held, _ := s.images.Peek(img.key()); held != img {
 		return
 	}
 	s.total += bytes - img.bytes
@@ -464,10 +460,12 @@ func (s *Set) weigh(img *image, bytes int64) {
 
 // evict removes the least recently searched images that are beyond the bounds, but not the given one.
 func (s *Set) evict(but *image) {
-	for e := s.recent.Back(); e != nil && (s.total > s.bytes || len(s.images) > maxImages); {
-		img := e.Value.(*image)
-		e = e.Prev()
-		if img != but && img.loading == nil {
+	beyond := func() bool { return s.total > s.bytes || s.images.Len() > maxImages }
+	if !beyond() {
+		return
+	}
+	for _, img := range s.images.Values() {
+		if beyond() && img != but && img.loading == nil {
 			s.remove(img)
 		}
 	}
@@ -488,5 +486,5 @@ func (s *Set) Concern() string {
 func (s *Set) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.images)
+	return s.images.Len()
 }
