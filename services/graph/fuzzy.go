@@ -25,13 +25,6 @@ type fuzzyIndex struct {
 	postings map[trigram][]uint32 // ascending; nil before the first use
 	entries  int64
 	sizes    []uint8 // trigrams per concept; 0 means not indexed
-	counts   sync.Pool
-}
-
-// counting is a search's count of shared trigrams.
-type counting struct {
-	shared  []uint8  // by concept; 0 between phrases
-	sharing []uint32 // concepts with a count
 }
 
 // add adds a concept that got its key, once the index is built. remove removes one. Both are called when nobody searches.
@@ -92,11 +85,11 @@ func trigrams(to []trigram, text string) []trigram {
 // Q3 is not Q2.
 func (n *network) nearly(text []word) []seed {
 	n.buildFuzzy()
-	c, _ := n.fuzzy.counts.Get().(*counting)
-	if c == nil || len(c.shared) < len(n.concepts) {
-		c = &counting{shared: make([]uint8, len(n.concepts))}
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	if len(s.shared) < len(n.concepts) {
+		s.shared = make([]uint8, len(n.concepts))
 	}
-	defer n.fuzzy.counts.Put(c)
 	best := map[uint32]float64{}
 	var grams []trigram
 	for i := range text {
@@ -109,18 +102,18 @@ func (n *network) nearly(text []word) []seed {
 				continue
 			}
 			grams = trigrams(grams, phrase)
-			c.sharing = c.sharing[:0]
+			s.sharing = s.sharing[:0]
 			for _, g := range grams {
 				for _, concept := range n.fuzzy.postings[g] {
-					if c.shared[concept] == 0 {
-						c.sharing = append(c.sharing, concept)
+					if s.shared[concept] == 0 {
+						s.sharing = append(s.sharing, concept)
 					}
-					c.shared[concept]++
+					s.shared[concept]++
 				}
 			}
-			for _, concept := range c.sharing {
-				k := int(c.shared[concept])
-				c.shared[concept] = 0
+			for _, concept := range s.sharing {
+				k := int(s.shared[concept])
+				s.shared[concept] = 0
 				likeness := 2 * float64(k) / float64(len(grams)+int(n.fuzzy.sizes[concept]))
 				if 2*k <= len(grams)/2 || likeness < nearEnough {
 					continue

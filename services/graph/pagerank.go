@@ -60,7 +60,7 @@ type walker struct {
 	arcs  int
 }
 
-// scratch holds a walk's buffers. It is pooled.
+// scratch holds a search's buffers. It is pooled.
 type scratch struct {
 	visits     []visit  // by node
 	answers    []answer // by memory: passable or not
@@ -70,6 +70,8 @@ type scratch struct {
 	weights    []float64
 	neighbours []neighbour
 	facts      []weightedFact
+	shared     []uint8  // by concept: trigrams shared with a phrase; 0 between phrases
+	sharing    []uint32 // concepts that share some
 }
 
 // weightedFact is a valid fact with its weight.
