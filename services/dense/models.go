@@ -330,10 +330,7 @@ func (m *Models) activate(ctx context.Context, model int64) (queued int64, err e
 // enqueueLacking enqueues lacking memories under a new sequence number, so that a worker finishing an earlier task for another
 // model keeps them. It locks memories before tasks, as writers do, and goes by namespace: locks are had within one.
 func enqueueLacking(ctx context.Context, tx sqldb.Tx, model int64, and string) (queued int64, err error) {
-	next := `SELECT nextval('memory.write_sequence')`
-	if tx.SQLite != nil {
-		next = `UPDATE write_sequence SET last = last + 1 RETURNING last`
-	}
+	next := tx.DB().Dialect(`SELECT nextval('memory.write_sequence')`, `UPDATE write_sequence SET last = last + 1 RETURNING last`)
 	db, sequence := tx.In(postgres.Entered), int64(0)
 	if _, err := db.Get(ctx, next, nil, &sequence); err != nil {
 		return 0, err

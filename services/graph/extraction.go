@@ -41,9 +41,9 @@ func digest(r record.Record) int64 { return hash("extraction " + r.Title + "\x00
 // SetExtraction switches extraction of new and changed memories. Off empties ExtractionQueue and keeps the facts.
 func (l *Leg) SetExtraction(ctx context.Context, on bool) error {
 	return l.store.Write(ctx, "", func(tx sqldb.Tx) error {
-		statement := dialect(tx.DB(), `SELECT graph.set_extraction(false)`, `DELETE FROM indexes WHERE name = '`+ExtractionQueue+`'`) // its tasks go by foreign key
+		statement := tx.DB().Dialect(`SELECT graph.set_extraction(false)`, `DELETE FROM indexes WHERE name = '`+ExtractionQueue+`'`) // its tasks go by foreign key
 		if on {
-			statement = dialect(tx.DB(), `SELECT graph.set_extraction(true)`, `INSERT INTO indexes (name, sensitive) VALUES ('`+ExtractionQueue+`', 0) ON CONFLICT DO NOTHING`)
+			statement = tx.DB().Dialect(`SELECT graph.set_extraction(true)`, `INSERT INTO indexes (name, sensitive) VALUES ('`+ExtractionQueue+`', 0) ON CONFLICT DO NOTHING`)
 		}
 		_, err := tx.In(postgres.AllNamespaces).Exec(ctx, statement)
 		return err
@@ -54,7 +54,7 @@ func (l *Leg) SetExtraction(ctx context.Context, on bool) error {
 func (l *Leg) Extraction(ctx context.Context) (on bool, err error) {
 	db := l.searched()
 	_, err = db.In(postgres.AllNamespaces).Get(ctx,
-		dialect(db, `SELECT graph.extraction()`, `SELECT EXISTS (SELECT 1 FROM indexes WHERE name = '`+ExtractionQueue+`')`), nil, &on)
+		db.Dialect(`SELECT graph.extraction()`, `SELECT EXISTS (SELECT 1 FROM indexes WHERE name = '`+ExtractionQueue+`')`), nil, &on)
 	return on, err
 }
 

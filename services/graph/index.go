@@ -112,7 +112,7 @@ func putDocuments(ctx context.Context, tx sqldb.Tx, namespace string, docs []doc
 // are phrases, it returns them all: that is faster than to look up each. SQLite reads an index of ids alone, since a table's page has few
 // rows: they hold vectors.
 func knownConcepts(ctx context.Context, tx sqldb.Tx, namespace string, b *sqldb.Batch, phrases []phrase) (map[int64]bool, error) {
-	known, ids, table := map[int64]bool{}, conceptIDs(phrases), dialect(tx.DB(), "graph.concepts", "graph_concepts INDEXED BY graph_concepts_by_id")
+	known, ids, table := map[int64]bool{}, conceptIDs(phrases), tx.DB().Dialect("graph.concepts", "graph_concepts INDEXED BY graph_concepts_by_id")
 	var id int64
 	query := func(in, condition string, arg any) error {
 		b.Query([]any{&id}, func() { known[id] = true }, `SELECT id FROM `+table+` WHERE namespace = $1 AND `+condition, namespace, arg)

@@ -15,16 +15,8 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// dialect returns the text for a database.
-func dialect(db sqldb.DB, forPostgres, forSQLite string) string {
-	if db.SQLite != nil {
-		return forSQLite
-	}
-	return forPostgres
-}
-
 // memoriesTable has a row for each memory in the graph.
-func memoriesTable(db sqldb.DB) string { return dialect(db, "graph.link_ends", "graph_memories") }
+func memoriesTable(db sqldb.DB) string { return db.Dialect("graph.link_ends", "graph_memories") }
 
 // lock enters a namespace, and returns the revisions of those memories that exist and are not sensitive. Until the transaction ends, they
 // stay so.

@@ -115,11 +115,7 @@ func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores 
 // Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction. So memories are
 // counted on SQLite, which have a small index, and not their words.
 func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	table := "memory.memories"
-	if l.store.File == nil {
-		table = "lexical.documents"
-	}
-	status := leg.Status{Model: "bm25"}
-	_, err := l.store.Searched(l.Standby).In(namespace).Get(ctx, `SELECT count(*) FROM `+table+` WHERE namespace = $1`, []any{namespace}, &status.Indexed)
+	db, status := l.store.Searched(l.Standby), leg.Status{Model: "bm25"}
+	_, err := db.In(namespace).Get(ctx, `SELECT count(*) FROM `+db.Dialect("lexical.documents", "memories")+` WHERE namespace = $1`, []any{namespace}, &status.Indexed)
 	return status, err
 }

@@ -40,11 +40,9 @@ func (s *Store) ListNamespaces(ctx context.Context, prefix, after string, n int)
 // Statistics reads a whole namespace; an unknown one is empty.
 func (s *Store) Statistics(ctx context.Context, name string) (Statistics, error) {
 	var st Statistics
-	lists := `octet_length(array_to_string(expanded_keywords || tags, '')) + octet_length(metadata::text)`
-	if s.database.File != nil {
-		lists = `coalesce((SELECT sum(octet_length(value)) FROM json_each(expanded_keywords)), 0)
-			+ coalesce((SELECT sum(octet_length(value)) FROM json_each(tags)), 0) + octet_length(metadata)`
-	}
+	lists := s.db().Dialect(`octet_length(array_to_string(expanded_keywords || tags, '')) + octet_length(metadata::text)`,
+		`coalesce((SELECT sum(octet_length(value)) FROM json_each(expanded_keywords)), 0)
+			+ coalesce((SELECT sum(octet_length(value)) FROM json_each(tags)), 0) + octet_length(metadata)`)
 	if _, err := s.in(name).Get(ctx, `
 		SELECT count(*) FILTER (WHERE superseded_by IS NULL AND (expires_at IS NULL OR expires_at > now())),
 			count(*) FILTER (WHERE superseded_by IS NOT NULL),

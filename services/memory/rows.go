@@ -77,10 +77,7 @@ func (tx transaction) begin(ctx context.Context, records []record.Record) (seque
 
 // numbers takes the next n write sequences.
 func (tx transaction) numbers(ctx context.Context, n int) (sequences []int64, err error) {
-	next := `SELECT nextval('memory.write_sequence') FROM generate_series(1, $1)`
-	if tx.SQLite != nil {
-		next = `UPDATE write_sequence SET last = last + $1 RETURNING last - $1 + 1`
-	}
+	next := tx.DB().Dialect(`SELECT nextval('memory.write_sequence') FROM generate_series(1, $1)`, `UPDATE write_sequence SET last = last + $1 RETURNING last - $1 + 1`)
 	sequences, err = sqldb.Query(ctx, tx.In(postgres.Entered), next, []any{n}, sqldb.Into(func(n *int64) []any { return []any{n} }))
 	for err == nil && len(sequences) < n {
 		sequences = append(sequences, sequences[len(sequences)-1]+1)
@@ -254,10 +251,7 @@ func (tx transaction) replace(ctx context.Context, r *record.Record) error {
 		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
 			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
 			superseded_by = $17, revision = $18, idempotency_key = $19, links = $20, sequence = $21, thread = $22, position = $23
-		WHERE namespace = $1 AND id = $2`
-	if tx.SQLite == nil {
-		update += ` AND sensitive = $10`
-	}
+		WHERE namespace = $1 AND id = $2` + tx.DB().Dialect(` AND sensitive = $10`, "")
 	updated, err := tx.In(postgres.Entered).Exec(ctx, update, columns(*r)...)
 	if err != nil {
 		return err

@@ -198,10 +198,7 @@ func (q *Queue) Behind(ctx context.Context, index, namespace string, limit int) 
 // blocks the write: if that one is dead, gaveUp is true and waiting is useless. A sequence of no write yet is a *record.FieldError
 // for at_least.
 func (q *Queue) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
-	last := `coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`
-	if q.read.SQLite != nil {
-		last = `(SELECT last FROM write_sequence)`
-	}
+	last := q.read.Dialect(`coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`, `(SELECT last FROM write_sequence)`)
 	var blocked, written bool
 	var batch sqldb.Batch
 	batch.Query([]any{&gaveUp}, func() { blocked = true },

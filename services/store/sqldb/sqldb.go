@@ -31,6 +31,14 @@ type DB struct {
 	SQLite   sqlite.Conn
 }
 
+// Dialect returns the part of a statement that is for the engine.
+func (db DB) Dialect(forPostgres, forSQLite string) string {
+	if db.SQLite != nil {
+		return forSQLite
+	}
+	return forPostgres
+}
+
 // Tx is a transaction that writes. SQLite is nil on PostgreSQL.
 type Tx struct {
 	Postgres postgres.WriteTx
