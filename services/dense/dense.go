@@ -147,18 +147,6 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 	return vector, reason, nil
 }
 
-// found makes a result without hits. reason is queryVector's.
-func found(q leg.Query, vector []float32, reason string) leg.Result {
-	result := leg.Result{Reason: reason, ScoreKind: cosine}
-	if reason != "" {
-		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
-	}
-	if q.ReturnVector {
-		result.Vector = vector
-	}
-	return result
-}
-
 // embedding is a memory's revision with its unit vector, nil for an empty text.
 type embedding struct {
 	record.Record

@@ -142,7 +142,13 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if vector == nil {
 		return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: cosine}, nil
 	}
-	result := found(q, vector, reason)
+	result := leg.Result{Reason: reason, ScoreKind: cosine}
+	if q.ReturnVector {
+		result.Vector = vector
+	}
+	if reason != "" {
+		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
+	}
 	err = l.inMemory(ctx, q, vector, func(view *replica.View, vector []float32, c comparison) (err error) {
 		if q.ReturnVector {
 			result.Vector = vector
