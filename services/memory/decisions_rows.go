@@ -106,15 +106,13 @@ func (tx transaction) setDecision(ctx context.Context, d Decision) error {
 func (tx transaction) rewrites(ctx context.Context, namespace string, ids []uuid.UUID) ([]Decision, error) {
 	const targets = `SELECT target_id FROM memory.curation_decisions
 		WHERE namespace = $1 AND memory_id = ANY($2::uuid[]) AND action = 'update' AND reverted_at IS NULL`
-	if tx.SQLite == nil {
-		// Lock first: a rewrite locks both memories, so the rows read afterwards are complete.
-		if _, err := tx.In(namespace).Exec(ctx, `SELECT FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, namespace, ids); err != nil {
-			return nil, err
-		}
-		locked, err := tx.In(namespace).Exec(ctx, `SELECT FROM memory.memories WHERE namespace = $1 AND id IN (`+targets+`) ORDER BY id FOR UPDATE`, namespace, ids)
-		if err != nil || locked == 0 {
-			return nil, err
-		}
+	// Lock first: a rewrite locks both memories, so the rows read afterwards are complete.
+	if _, err := tx.In(namespace).IDs(ctx, `SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2::uuid[]) ORDER BY id FOR UPDATE`, namespace, ids); err != nil {
+		return nil, err
+	}
+	locked, err := tx.In(namespace).IDs(ctx, `SELECT id FROM memory.memories WHERE namespace = $1 AND id IN (`+targets+`) ORDER BY id FOR UPDATE`, namespace, ids)
+	if err != nil || len(locked) == 0 {
+		return nil, err
 	}
 	return queryDecisions(ctx, tx.In(namespace), selectDecisions+` AND d.action = 'update' AND d.reverted_at IS NULL AND d.target_id IN (`+targets+`)
 		ORDER BY d.target_id, d.target_after DESC`, namespace, ids)
