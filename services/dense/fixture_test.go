@@ -40,7 +40,7 @@ func open(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) (store, e
 
 func openWith(t testing.TB, f *storetest.Fixture, images *replica.Set, embedder embed.Embedder) (store, error) {
 	t.Helper()
-	return dense.New(t.Context(), f.Store(), images, nil, embedder, f.Queue)
+	return dense.New(t.Context(), f.Store(), images, embedder, f.Queue)
 }
 
 func mustOpen(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) store {

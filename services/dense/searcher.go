@@ -25,7 +25,7 @@ import (
 // Leg searches the vectors in memory, and in PostgreSQL while a namespace is not in memory. It also indexes records.
 type Leg struct {
 	queue.Follower
-	*postgres.Standby // for searches
+	*postgres.Standby
 	// ExactUpTo is the number of a namespace's or filter's memories that are compared exactly in the database. Above it the
 	// index is used, if there is one. Set it before the first search.
 	ExactUpTo int
@@ -48,13 +48,13 @@ var (
 	_ queue.Indexer  = (*Leg)(nil)
 )
 
-// New returns the leg for the embedder's model. It registers the model if none is active. Another active model is an error. Searches
-// read from the standby, unless it is nil. Building an index for namespaces that are too large for memory ends with ctx.
+// New returns the leg for the embedder's model. It registers the model if none is active. Another active model is an error.
+// Building an index for namespaces that are too large for memory ends with ctx.
 //
 // On SQLite, a namespace that is not in memory has no hits.
-func New(ctx context.Context, store sqldb.Store, images *replica.Set, standby *postgres.Standby, embedder embed.Embedder, tasks *queue.Queue) (*Leg, error) {
+func New(ctx context.Context, store sqldb.Store, images *replica.Set, embedder embed.Embedder, tasks *queue.Queue) (*Leg, error) {
 	l := &Leg{
-		Follower: queue.Follow(tasks, indexName), Standby: standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: NewModels(store),
+		Follower: queue.Follow(tasks, indexName), Standby: store.Standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: NewModels(store),
 		loading: 0.3, index: hnswIndex{background: ctx},
 	}
 	l.use.Store(&modelUse{at: time.Now()})
@@ -72,7 +72,7 @@ func New(ctx context.Context, store sqldb.Store, images *replica.Set, standby *p
 }
 
 // searched is the database for searches, which may be a standby.
-func (l *Leg) searched() sqldb.DB { return l.models.store.Searched(l.Standby) }
+func (l *Leg) searched() sqldb.DB { return l.models.store.Searched() }
 
 // Index implements queue.Indexer. It pauses when the model is not active.
 func (l *Leg) Index(ctx context.Context, records []record.Record) error {

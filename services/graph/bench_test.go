@@ -132,7 +132,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 		}
 		b.Cleanup(pool.Close)
 		store := sqldb.Store{Pool: pool}
-		images := replica.New(b.Context(), store, nil, replica.DefaultConfig(), f.Tel.MeterProvider.Meter("test"), storetest.Log())
+		images := replica.New(b.Context(), store, replica.DefaultConfig(), f.Tel.MeterProvider.Meter("test"), storetest.Log())
 		searching = graph.New(store, images, f.Queue, config)
 	}
 	random := rand.New(rand.NewPCG(3, 4))

@@ -39,7 +39,7 @@ func openWith(f *storetest.Fixture, config graph.Config) *graph.Leg {
 // otherwise.
 func openIn(f *storetest.Fixture, images replica.Config, config graph.Config) *graph.Leg {
 	meter := f.Tel.MeterProvider.Meter("test")
-	return graph.New(f.Store(), replica.New(context.Background(), f.Store(), nil, images, meter, storetest.Log()), f.Queue, config)
+	return graph.New(f.Store(), replica.New(context.Background(), f.Store(), images, meter, storetest.Log()), f.Queue, config)
 }
 
 // inSQL searches by hop decay in SQL.

@@ -26,7 +26,7 @@ func TestByItsOwnRole(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	store := sqldb.Store{Pool: pool}
-	images := replica.New(t.Context(), store, nil, replica.Config{Memory: 64}, f.Tel.MeterProvider.Meter("test"), storetest.Log())
+	images := replica.New(t.Context(), store, replica.Config{Memory: 64}, f.Tel.MeterProvider.Meter("test"), storetest.Log())
 	s := graph.New(store, images, f.Queue, graph.Config{Embedder: embed.NewHashed()})
 	mill := storetest.Record(ns, "We met Teo at the Harbour Defence Union (HDU).", func(r *record.Record) { r.Title = "Aldermouth Mill" })
 	owner := storetest.Record(ns, "owner", func(r *record.Record) { r.Links = []record.Link{{Target: mill.ID, Relation: "cites"}} })

@@ -23,12 +23,12 @@ const namesShare = 0.5
 // Leg is the graph in a database of either engine. It searches by PageRank or hop decay.
 type Leg struct {
 	queue.Follower
-	*postgres.Standby // to search in; set it before the first search
-	store             sqldb.Store
-	images            *replica.Set
-	share             float64 // of a search's time, to wait for loading
-	config            Config
-	calibration       calibration
+	*postgres.Standby
+	store       sqldb.Store
+	images      *replica.Set
+	share       float64 // of a search's time, to wait for loading
+	config      Config
+	calibration calibration
 }
 
 var (
@@ -47,11 +47,11 @@ func New(store sqldb.Store, images *replica.Set, q *queue.Queue, config Config) 
 		dims = config.Embedder.Model().Dimensions
 	}
 	images.Register(indexName, replica.Graph, func(rows *replica.Rows) replica.Part { return newNetwork(rows, config.modelName(), dims) })
-	return &Leg{Follower: queue.Follow(q, indexName), store: store, images: images, share: share, config: config}
+	return &Leg{Follower: queue.Follow(q, indexName), Standby: store.Standby, store: store, images: images, share: share, config: config}
 }
 
 // searched is the database for searches.
-func (l *Leg) searched() sqldb.DB { return l.store.Searched(l.Standby) }
+func (l *Leg) searched() sqldb.DB { return l.store.Searched() }
 
 // Search implements leg.Searcher. Only a query without linked names is embedded.
 func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err error) {

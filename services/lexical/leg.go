@@ -16,10 +16,10 @@ import (
 
 // Leg searches images by BM25, or tsvectors of PostgreSQL by ts_rank.
 type Leg struct {
-	*postgres.Standby // to read from; set it before the first search
-	store             sqldb.Store
-	set               *replica.Set
-	cfg               Config
+	*postgres.Standby
+	store sqldb.Store
+	set   *replica.Set
+	cfg   Config
 	// loadShare is the share of a search's time that loading a namespace may take.
 	loadShare float64
 }
@@ -36,7 +36,7 @@ func New(store sqldb.Store, set *replica.Set, cfg Config) *Leg {
 		loadShare = 0.25 // the SQL search gets the rest
 	}
 	set.Register(PartName, replica.Records, func(rows *replica.Rows) replica.Part { return newInverted(rows) })
-	return &Leg{store: store, set: set, cfg: cfg, loadShare: loadShare}
+	return &Leg{Standby: store.Standby, store: store, set: set, cfg: cfg, loadShare: loadShare}
 }
 
 // errRank is the error for a search that is to rank by ts_rank.
@@ -115,7 +115,7 @@ func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores 
 // Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction. So memories are
 // counted on SQLite, which have a small index, and not their words.
 func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	db, status := l.store.Searched(l.Standby), leg.Status{Model: "bm25"}
+	db, status := l.store.Searched(), leg.Status{Model: "bm25"}
 	_, err := db.In(namespace).Get(ctx, `SELECT count(*) FROM `+db.Dialect("lexical.documents", "memories")+` WHERE namespace = $1`, []any{namespace}, &status.Indexed)
 	return status, err
 }

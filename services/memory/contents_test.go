@@ -129,12 +129,12 @@ func withStandby(t *testing.T, primary, standby *storetest.Fixture, dial pgconn.
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	store := memory.NewStore(sqldb.Store{Pool: pool}, noIndex{})
-	if store.Standby, err = postgres.OpenStandby(t.Context(), standby.Pool.Config().ConnString(), pool, storetest.Telemetry(t)); err != nil {
+	reads, err := postgres.OpenStandby(t.Context(), standby.Pool.Config().ConnString(), pool, storetest.Telemetry(t))
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(store.Standby.Close)
-	return store, pool
+	t.Cleanup(reads.Close)
+	return memory.NewStore(sqldb.Store{Pool: pool, Standby: reads}, noIndex{}), pool
 }
 
 // What a standby still has while the primary is away is not kept: the primary may have forgotten it.

@@ -31,10 +31,6 @@ type Index interface {
 // method is one transaction, which also writes the lexical index and enqueues the derived ones. Records are returned as stored and
 // belong to the caller.
 type Store struct {
-	// Standby, if not nil, serves reads of contents while the primary cannot be reached. Set it before the first
-	// call.
-	Standby *postgres.Standby
-
 	// Last records the outcome of writes to PostgreSQL; replace it before the first call to share one.
 	Last *diskerr.Last
 
@@ -119,10 +115,11 @@ func returning[T any](ctx context.Context, s *Store, fn func(transaction) (T, er
 
 // read calls fn with the database, or with the standby while the primary is unreachable.
 func (s *Store) read(ctx context.Context, fn func(sqldb.DB) error) error {
-	if s.Standby == nil {
+	standby := s.database.Standby
+	if standby == nil {
 		return fn(s.db())
 	}
-	if !s.Standby.Alone() {
+	if !standby.Alone() {
 		if err := fn(s.db()); !postgres.IsUnreachable(err) {
 			return err
 		}
@@ -130,7 +127,7 @@ func (s *Store) read(ctx context.Context, fn func(sqldb.DB) error) error {
 	if behind, ok := ctx.Value(behindKey{}).(*bool); ok {
 		*behind = true
 	}
-	return fn(sqldb.DB{Postgres: s.Standby.Or(s.database.Pool)})
+	return fn(sqldb.DB{Postgres: standby.Or(s.database.Pool)})
 }
 
 // behindKey is the key of a *bool that becomes true when a standby is read, which may not have replayed the newest writes.

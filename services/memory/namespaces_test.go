@@ -41,7 +41,7 @@ type legs struct {
 func newLegs(t testing.TB, f *storetest.Fixture) legs {
 	t.Helper()
 	images := f.Images(t)
-	d, err := dense.New(context.Background(), f.Store(), images, nil, embed.NewHashed(), f.Queue)
+	d, err := dense.New(context.Background(), f.Store(), images, embed.NewHashed(), f.Queue)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -390,7 +390,7 @@ func (n *tenants) open(name, service string, images replica.Config, query leg.Qu
 	for _, namespace := range n.names {
 		l.captured[namespace] = map[string][]statement{}
 		for _, question := range questions {
-			searcher, err := build(watched, replica.New(t.Context(), sqldb.Store{Pool: watched}, nil, images, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
+			searcher, err := build(watched, replica.New(t.Context(), sqldb.Store{Pool: watched}, images, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -431,7 +431,7 @@ func (n *tenants) buildDense(exactUpTo int) func(*pgxpool.Pool, *replica.Set) (l
 			return nil, err
 		}
 		store := sqldb.Store{Pool: pool}
-		p, err := dense.New(n.s.t.Context(), store, images, nil, embedder, queue.New(store))
+		p, err := dense.New(n.s.t.Context(), store, images, embedder, queue.New(store))
 		if err == nil {
 			p.ExactUpTo = exactUpTo
 		}
@@ -448,7 +448,7 @@ func (n *tenants) buildIndex() {
 		t.Fatal(err)
 	}
 	t.Cleanup(owner.Close)
-	searcher, err := n.buildDense(0)(owner, replica.New(t.Context(), sqldb.Store{Pool: owner}, nil, replica.Config{}, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
+	searcher, err := n.buildDense(0)(owner, replica.New(t.Context(), sqldb.Store{Pool: owner}, replica.Config{}, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // TestNodeAway: a server that says that a node behind it is away answers, so namespaces of other nodes are asked about.
 func TestNodeAway(t *testing.T) {
-	s := New(t.Context(), sqldb.Store{}, nil, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
+	s := New(t.Context(), sqldb.Store{}, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
 	s.lost(t.Context(), errors.New("connection refused"))
 	if s.Concern() == "" {
 		t.Error("got no concern while the server does not answer")

@@ -58,7 +58,7 @@ func TestUnchangedNeedsNoSnapshotPostgres(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	change(t, pool, "n")
-	set := New(t.Context(), sqldb.Store{Pool: pool}, nil, Config{Memory: 64}, noop.Meter{}, slog.New(slog.DiscardHandler))
+	set := New(t.Context(), sqldb.Store{Pool: pool}, Config{Memory: 64}, noop.Meter{}, slog.New(slog.DiscardHandler))
 	set.Register("none", Records, func(*Rows) Part { return nothing{} })
 	source := &counted{postgresSource: set.source.(*postgresSource)}
 	set.source = source

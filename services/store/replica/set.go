@@ -109,17 +109,17 @@ func newImage(namespace, question string) *image {
 	return &image{namespace: namespace, question: question, turn: make(chan struct{}, 1)}
 }
 
-// New returns an empty Set that follows a database, or its standby if that is not nil. Loading ends with ctx.
-func New(ctx context.Context, store sqldb.Store, standby *postgres.Standby, config Config, meter metric.Meter, log *slog.Logger) *Set {
+// New returns an empty Set that follows a database, or its standby if it has one. Loading ends with ctx.
+func New(ctx context.Context, store sqldb.Store, config Config, meter metric.Meter, log *slog.Logger) *Set {
 	var from source
 	if store.File != nil {
 		from = &sqliteSource{db: store.File}
 	} else {
 		half := 1
 		if store.Pool != nil {
-			half = max(1, int(standby.Or(store.Pool).Config().MaxConns)/2)
+			half = max(1, int(store.Standby.Or(store.Pool).Config().MaxConns)/2)
 		}
-		from = &postgresSource{pool: store.Pool, standby: standby, whole: make(chan struct{}, half)}
+		from = &postgresSource{pool: store.Pool, standby: store.Standby, whole: make(chan struct{}, half)}
 	}
 	s := &Set{
 		config: config, bytes: config.Memory << 20, source: from, log: log,

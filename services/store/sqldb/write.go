@@ -13,8 +13,9 @@ import (
 
 // Store is where a database is read and written: File is nil on PostgreSQL.
 type Store struct {
-	Pool *pgxpool.Pool
-	File *sqlite.DB
+	Pool    *pgxpool.Pool
+	Standby *postgres.Standby // where searches read; nil for the primary
+	File    *sqlite.DB
 }
 
 // DB returns the database for reads.
@@ -26,11 +27,11 @@ func (s Store) DB() DB {
 }
 
 // Searched returns the database for searches, which is the standby if there is one.
-func (s Store) Searched(standby *postgres.Standby) DB {
+func (s Store) Searched() DB {
 	if s.File != nil {
 		return s.DB()
 	}
-	return DB{Postgres: standby.Or(s.Pool)}
+	return DB{Postgres: s.Standby.Or(s.Pool)}
 }
 
 // writeAttempts bounds the attempts after conflicts between transactions.

@@ -36,8 +36,6 @@ import (
 
 // Backend is an open database: PostgreSQL with pgvector, or a SQLite file.
 type Backend struct {
-	// Standby serves searches on PostgreSQL; nil for the primary.
-	Standby *postgres.Standby
 	store   sqldb.Store
 	path    string        // of the file
 	last    *diskerr.Last // of the memory stores' writes
@@ -64,7 +62,7 @@ func OpenOnStandby(ctx context.Context, url, read string, tel *telemetry.Service
 	if err != nil || read == "" {
 		return b, err
 	}
-	if b.Standby, err = postgres.OpenStandby(ctx, read, b.store.Pool, tel); err != nil {
+	if b.store.Standby, err = postgres.OpenStandby(ctx, read, b.store.Pool, tel); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the standby: %w", err), b.Close())
 	}
 	return b, nil
@@ -93,12 +91,15 @@ func OpenSQLite(path string, tel *telemetry.Service) (*Backend, error) {
 	return &Backend{store: store, path: path, last: &db.Last, tasks: queue.New(store), tel: tel, derived: map[string]memory.Derived{}}, nil
 }
 
+// Standby serves searches on PostgreSQL; it is nil for the primary.
+func (b *Backend) Standby() *postgres.Standby { return b.store.Standby }
+
 // Close closes the connections.
 func (b *Backend) Close() error {
 	if b.store.File != nil {
 		return b.store.File.Close()
 	}
-	b.Standby.Close()
+	b.store.Standby.Close()
 	b.store.Pool.Close()
 	return nil
 }
@@ -107,7 +108,7 @@ func (b *Backend) Close() error {
 // and their embedder is immediate.
 func (b *Backend) Memory() *memory.Store {
 	store := memory.NewStore(b.store, &lexical.Index{Vectors: b.store.File == nil})
-	store.Standby, store.Last, store.Committed = b.Standby, b.last, b.told
+	store.Last, store.Committed = b.last, b.told
 	if b.store.File != nil {
 		store.Committed = func() {
 			b.told()
@@ -123,21 +124,19 @@ func (b *Backend) Memory() *memory.Store {
 // Images returns an empty set of the namespaces that legs search in memory. Let its Follow run beside the searches. What
 // this backend writes is told to the last set.
 func (b *Backend) Images(ctx context.Context, config replica.Config, log *slog.Logger) *replica.Set {
-	images := replica.New(ctx, b.store, b.Standby, config, b.tel.MeterProvider.Meter(telemetry.ScopeName), log)
+	images := replica.New(ctx, b.store, config, b.tel.MeterProvider.Meter(telemetry.ScopeName), log)
 	b.images.Store(images)
 	return images
 }
 
 // Lexical returns the lexical leg.
 func (b *Backend) Lexical(images *replica.Set, config lexical.Config) *lexical.Leg {
-	searcher := lexical.New(b.store, images, config)
-	searcher.Standby = b.Standby
-	return searcher
+	return lexical.New(b.store, images, config)
 }
 
 // Dense returns the dense leg. It fails if the database's vectors are of another model.
 func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (*dense.Leg, error) {
-	index, err := dense.New(ctx, b.store, images, b.Standby, embedder, b.tasks)
+	index, err := dense.New(ctx, b.store, images, embedder, b.tasks)
 	if err == nil && embed.Immediate(embedder) {
 		b.derived["dense"] = index
 	}
@@ -147,7 +146,6 @@ func (b *Backend) Dense(ctx context.Context, images *replica.Set, embedder embed
 // Graph returns the graph leg, which people can also browse and add facts to.
 func (b *Backend) Graph(images *replica.Set, config graph.Config) *graph.Leg {
 	index := graph.New(b.store, images, b.tasks, config)
-	index.Standby = b.Standby
 	if config.Embedder == nil || embed.Immediate(config.Embedder) {
 		b.derived["graph"] = index
 	}
@@ -213,7 +211,7 @@ func (b *Backend) Ping(ctx context.Context) error {
 	if b.store.File != nil {
 		return b.store.File.Read.PingContext(ctx)
 	}
-	return b.Standby.Or(b.store.Pool).Ping(ctx)
+	return b.store.Standby.Or(b.store.Pool).Ping(ctx)
 }
 
 // WaitReady pings the database until it answers or ctx ends, and logs each failure.
@@ -236,7 +234,7 @@ func (b *Backend) Version(ctx context.Context) (version string, err error) {
 		err = b.store.File.Read.QueryRowContext(ctx, "SELECT 'SQLite ' || sqlite_version()").Scan(&version)
 		return version, err
 	}
-	err = b.Standby.Or(b.store.Pool).QueryRow(ctx, `SELECT 'PostgreSQL ' || current_setting('server_version') ||
+	err = b.store.Standby.Or(b.store.Pool).QueryRow(ctx, `SELECT 'PostgreSQL ' || current_setting('server_version') ||
 		coalesce((SELECT ', pgvector ' || extversion FROM pg_extension WHERE extname = 'vector'), ', without pgvector')`).Scan(&version)
 	return version, err
 }

@@ -43,7 +43,7 @@ func (b *Backend) Status(ctx context.Context) ([]schema.Step, error) {
 
 // Check is schema.Check, of the standby if there is one.
 func (b *Backend) Check(ctx context.Context, tracks ...string) error {
-	_, err := withSQL(b, b.Standby.Or(b.store.Pool), func(db *sql.DB, engine schema.Engine) (struct{}, error) {
+	_, err := withSQL(b, b.store.Standby.Or(b.store.Pool), func(db *sql.DB, engine schema.Engine) (struct{}, error) {
 		return struct{}{}, schema.Check(ctx, db, engine, tracks...)
 	})
 	return err

@@ -114,7 +114,7 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	for name, work := range service.Work {
 		working.Go(func() { panics.Keep(ctx, log, name, work) })
 	}
-	working.Go(func() { panics.Keep(ctx, log, "follow the standby", b.Standby.Follow) })
+	working.Go(func() { panics.Keep(ctx, log, "follow the standby", b.Standby().Follow) })
 	concern := b.Concern
 	if service.Images != nil {
 		working.Go(func() { panics.Keep(ctx, log, "follow the database", service.Images.Follow) })

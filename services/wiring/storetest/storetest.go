@@ -125,7 +125,7 @@ func Strict() replica.Config {
 
 // ImagesWith is Images with other settings.
 func (f *Fixture) ImagesWith(t testing.TB, config replica.Config) *replica.Set {
-	return replica.New(t.Context(), f.Store(), nil, config, f.Tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+	return replica.New(t.Context(), f.Store(), config, f.Tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
 }
 
 // Telemetry returns telemetry that exports nothing.

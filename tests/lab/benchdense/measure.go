@@ -167,8 +167,8 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, data memories, tel *t
 			config.Memory, s.state = 0, triskelev1.LegState_LEG_STATE_FALLBACK
 		}
 		store := sqldb.Store{Pool: pool}
-		images := replica.New(ctx, store, nil, config, tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
-		if s.searcher, err = dense.New(ctx, store, images, nil, embedder, queue.New(store)); err != nil {
+		images := replica.New(ctx, store, config, tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+		if s.searcher, err = dense.New(ctx, store, images, embedder, queue.New(store)); err != nil {
 			return nil, err
 		}
 		go images.Follow(ctx)
@@ -193,8 +193,8 @@ func fillSQLite(ctx context.Context, db *sqlite.DB, data memories, tel *telemetr
 		return nil, err
 	}
 	store := sqldb.Store{File: db}
-	images := replica.New(ctx, store, nil, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
-	searcher, err := dense.New(ctx, store, images, nil, embedder, queue.New(store))
+	images := replica.New(ctx, store, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+	searcher, err := dense.New(ctx, store, images, embedder, queue.New(store))
 	if err != nil {
 		return nil, err
 	}

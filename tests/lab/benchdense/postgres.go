@@ -48,8 +48,8 @@ func measureCrossing(ctx context.Context, f flags, tel *telemetry.Service) ([]cr
 	var searchers [2]*dense.Leg
 	for i, upTo := range []int{math.MaxInt32 - 1, 0} {
 		meter := tel.MeterProvider.Meter(telemetry.ScopeName)
-		images := replica.New(ctx, store, nil, replica.Config{}, meter, slog.New(slog.DiscardHandler)) // all are too large
-		if searchers[i], err = dense.New(ctx, store, images, nil, embedder, queue.New(store)); err != nil {
+		images := replica.New(ctx, store, replica.Config{}, meter, slog.New(slog.DiscardHandler)) // all are too large
+		if searchers[i], err = dense.New(ctx, store, images, embedder, queue.New(store)); err != nil {
 			return nil, err
 		}
 		searchers[i].ExactUpTo = upTo

@@ -137,7 +137,7 @@ func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service)
 // search asks every query of every scorer, in turns.
 func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l loaded, tel *telemetry.Service) error {
 	store := sqldb.Store{Pool: pool}
-	images := replica.New(ctx, store, nil, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+	images := replica.New(ctx, store, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
 	searcher := lexical.New(store, images, lexical.DefaultConfig())
 	random := newCorpus(f.Seed + 2)
 	ask := func(query string, by scorerMeasurement) (leg.Result, error) {
