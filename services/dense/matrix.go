@@ -13,9 +13,6 @@ import (
 	"github.com/triskele/triskele/services/store/replica"
 )
 
-// part names the vectors in a namespace's image.
-const part = "dense"
-
 // blockRows rows are kept together, and compared between two checks of the deadline.
 const blockRows = 1 << 13
 

@@ -31,6 +31,7 @@ type Leg struct {
 	ExactUpTo int
 
 	images   *replica.Set
+	part     replica.Place
 	embedder embed.Embedder
 	model    int64 // id in the database
 	models   *Models
@@ -67,7 +68,7 @@ func New(ctx context.Context, store sqldb.Store, images *replica.Set, embedder e
 	if store.File != nil {
 		of.decode, l.loading = appendHalves, 0.8
 	}
-	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of, exact: rows.Question != ""} })
+	l.part = images.Register(indexName, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of, exact: rows.Question != ""} })
 	return l, nil
 }
 
@@ -203,7 +204,7 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, vector []float32, fn fu
 // view returns the image of the query's namespace. The first search waits for the directions of its vectors, for a part of the time,
 // without the image's lock: changes wait for that.
 func (l *Leg) view(ctx context.Context, q leg.Query) (*replica.View, error) {
-	need := replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}
+	need := replica.Need{Part: l.part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}
 	view, err := l.images.View(ctx, q.Namespace, need, l.loading)
 	if err != nil {
 		return nil, err

@@ -190,7 +190,7 @@ func (l *Leg) Resolve(ctx context.Context, namespace string, names []string) (ma
 
 // withNetwork calls fn with a namespace's graph. It returns false if the graph is not in memory.
 func (l *Leg) withNetwork(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
-	view, err := l.images.View(ctx, namespace, replica.Need{Part: indexName}, l.share)
+	view, err := l.images.View(ctx, namespace, replica.Need{Part: l.part}, l.share)
 	if leg.NotInMemory(err) {
 		return false, nil
 	}

@@ -26,6 +26,7 @@ type Leg struct {
 	*postgres.Standby
 	store       sqldb.Store
 	images      *replica.Set
+	part        replica.Place
 	share       float64 // of a search's time, to wait for loading
 	config      Config
 	calibration calibration
@@ -46,8 +47,8 @@ func New(store sqldb.Store, images *replica.Set, q *queue.Queue, config Config) 
 	if config.Embedder != nil {
 		dims = config.Embedder.Model().Dimensions
 	}
-	images.Register(indexName, replica.Graph, func(rows *replica.Rows) replica.Part { return newNetwork(rows, config.modelName(), dims) })
-	return &Leg{Follower: queue.Follow(q, indexName), Standby: store.Standby, store: store, images: images, share: share, config: config}
+	part := images.Register(indexName, replica.Graph, func(rows *replica.Rows) replica.Part { return newNetwork(rows, config.modelName(), dims) })
+	return &Leg{Follower: queue.Follow(q, indexName), Standby: store.Standby, store: store, images: images, part: part, share: share, config: config}
 }
 
 // searched is the database for searches.
@@ -91,7 +92,7 @@ func (l *Leg) fallback(ctx context.Context, q leg.Query, ps []phrase, reason err
 
 // inMemory searches the namespace's image. It abstains if the query links to no concept.
 func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, error) {
-	view, err := l.images.View(ctx, q.Namespace, replica.Need{Part: indexName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, l.share)
+	view, err := l.images.View(ctx, q.Namespace, replica.Need{Part: l.part, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, l.share)
 	if err != nil {
 		return leg.Result{}, err
 	}

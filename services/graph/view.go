@@ -33,7 +33,7 @@ func (l *Leg) View(ctx context.Context, namespace string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	view, err := l.images.View(ctx, namespace, replica.Need{Part: indexName}, 1)
+	view, err := l.images.View(ctx, namespace, replica.Need{Part: l.part}, 1)
 	if err != nil {
 		return nil, err
 	}

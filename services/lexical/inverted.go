@@ -19,9 +19,6 @@ import (
 	"github.com/triskele/triskele/services/store/replica"
 )
 
-// PartName names the leg's part of a namespace's image.
-const PartName = "lexical"
-
 // inverted is the inverted index of one namespace, with the forward index that it was made from. Row numbers are those of
 // the image. It implements replica.Part.
 type inverted struct {

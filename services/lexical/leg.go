@@ -19,6 +19,7 @@ type Leg struct {
 	*postgres.Standby
 	store sqldb.Store
 	set   *replica.Set
+	part  replica.Place
 	cfg   Config
 	// loadShare is the share of a search's time that loading a namespace may take.
 	loadShare float64
@@ -35,8 +36,8 @@ func New(store sqldb.Store, set *replica.Set, cfg Config) *Leg {
 	if store.File == nil {
 		loadShare = 0.25 // the SQL search gets the rest
 	}
-	set.Register(PartName, replica.Records, func(rows *replica.Rows) replica.Part { return newInverted(rows) })
-	return &Leg{Standby: store.Standby, store: store, set: set, cfg: cfg, loadShare: loadShare}
+	part := set.Register("lexical", replica.Records, func(rows *replica.Rows) replica.Part { return newInverted(rows) })
+	return &Leg{Standby: store.Standby, store: store, set: set, part: part, cfg: cfg, loadShare: loadShare}
 }
 
 // errRank is the error for a search that is to rank by ts_rank.
@@ -51,7 +52,7 @@ func (l *Leg) view(ctx context.Context, q leg.Query, fn func(v *replica.View, s 
 	if hasRank && q.Scorer == triskelev1.Scorer_SCORER_TS_RANK {
 		return errRank
 	}
-	v, err := l.set.View(ctx, q.Namespace, replica.Need{Part: PartName, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}, l.loadShare)
+	v, err := l.set.View(ctx, q.Namespace, replica.Need{Part: l.part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}, l.loadShare)
 	if err != nil {
 		return err
 	}

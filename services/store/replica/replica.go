@@ -70,9 +70,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// Place is where a leg's part is in each image.
+type Place int
+
 // Need is what a search needs of a namespace's image.
 type Need struct {
-	Part    string // name of the leg's part
+	Part    Place // of the leg's part
 	Filter  record.Filter
 	AsOf    time.Time // zero means now
 	AtLeast int64     // sequence number of a write that the image must have; 0 means none

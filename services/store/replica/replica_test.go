@@ -69,7 +69,7 @@ func strict() replica.Config { return replica.Config{Memory: 64} }
 // search returns the titles of the memories that a filter passes.
 func search(t *testing.T, set *replica.Set, namespace string, filter record.Filter) map[uuid.UUID]string {
 	t.Helper()
-	view, err := set.View(t.Context(), namespace, replica.Need{Part: "titles", Filter: filter}, 1)
+	view, err := set.View(t.Context(), namespace, replica.Need{Filter: filter}, 1)
 	if err != nil {
 		t.Fatalf("view of %s: %v", namespace, err)
 	}
@@ -130,7 +130,7 @@ func TestVersions(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		set := images(t, f, strict())
 		version := func(namespace string) int64 {
-			view, err := set.View(t.Context(), namespace, replica.Need{Part: "titles"}, 1)
+			view, err := set.View(t.Context(), namespace, replica.Need{}, 1)
 			if err != nil {
 				t.Fatalf("view of %s: %v", namespace, err)
 			}
@@ -337,7 +337,7 @@ func TestDatabaseAway(t *testing.T) {
 		search(t, s, "n", record.Filter{})
 	}
 	f.Pool.Close()
-	view, err := set.View(t.Context(), "n", replica.Need{Part: "titles", AtLeast: 1 << 40}, 1)
+	view, err := set.View(t.Context(), "n", replica.Need{AtLeast: 1 << 40}, 1)
 	if err != nil {
 		t.Fatalf("without the database: %v", err)
 	}
@@ -345,7 +345,7 @@ func TestDatabaseAway(t *testing.T) {
 	if !view.Away || view.Reason == "" || view.Age == 0 || !view.Stale || len(view.List()) != 1 {
 		t.Errorf("away %t (%q), age %v, stale %t, %d memories", view.Away, view.Reason, view.Age, view.Stale, len(view.List()))
 	}
-	if _, err := fresh.View(t.Context(), "n", replica.Need{Part: "titles"}, 1); err == nil {
+	if _, err := fresh.View(t.Context(), "n", replica.Need{}, 1); err == nil {
 		t.Error("an image that must be fresh was searched without the database")
 	}
 }
@@ -386,7 +386,7 @@ func TestHurriedSearches(t *testing.T) {
 		search(t, set, "n", record.Filter{}) // loads it
 		for i := range 200 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*10*time.Microsecond)
-			if view, err := set.View(ctx, "n", replica.Need{Part: "titles"}, 1); err == nil {
+			if view, err := set.View(ctx, "n", replica.Need{}, 1); err == nil {
 				if view.Away {
 					t.Errorf("after %v: the database is said not to answer", time.Duration(i)*10*time.Microsecond)
 				}
@@ -472,7 +472,7 @@ func TestKeysThatPushEachOtherOut(t *testing.T) {
 		go func() {
 			defer close(others)
 			for i := range 300 {
-				_ = within(t, time.Minute, set, "n", replica.Need{Part: "titles", Filter: record.Filter{Metadata: map[string]any{fmt.Sprintf("other%d", i): "a"}}})
+				_ = within(t, time.Minute, set, "n", replica.Need{Filter: record.Filter{Metadata: map[string]any{fmt.Sprintf("other%d", i): "a"}}})
 			}
 		}()
 		for searching := true; searching; {
@@ -494,7 +494,7 @@ func TestDeadlineWhileAChangeWaits(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Insert(t, storetest.Record("n", "x", nil))
 		set := images(t, f, replica.Config{Memory: 64, MaxAge: 10 * time.Millisecond})
-		slow, err := set.View(t.Context(), "n", replica.Need{Part: "titles"}, 1)
+		slow, err := set.View(t.Context(), "n", replica.Need{}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -503,7 +503,7 @@ func TestDeadlineWhileAChangeWaits(t *testing.T) {
 		go set.Follow(t.Context())
 		for begun := time.Now(); time.Since(begun) < 300*time.Millisecond; {
 			called, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			view, err := set.View(called, "n", replica.Need{Part: "titles"}, 1)
+			view, err := set.View(called, "n", replica.Need{}, 1)
 			if err == nil {
 				view.Close()
 			} else if called.Err() == nil {
@@ -525,7 +525,7 @@ func TestLoadingLeavesConnectionsPostgres(t *testing.T) {
 		set.Register(leg, replica.Records, func(*replica.Rows) replica.Part { return part })
 	}
 	for _, namespace := range []string{"a", "b"} {
-		if err := within(t, 100*time.Millisecond, set, namespace, replica.Need{Part: "dense"}); !errors.Is(err, replica.ErrCold) && !errors.Is(err, context.DeadlineExceeded) {
+		if err := within(t, 100*time.Millisecond, set, namespace, replica.Need{}); !errors.Is(err, replica.ErrCold) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("view of %s, which is loaded: %v", namespace, err)
 		}
 		<-part.reads
@@ -533,7 +533,7 @@ func TestLoadingLeavesConnectionsPostgres(t *testing.T) {
 	if got, most := f.Pool.Stat().AcquiredConns(), f.Pool.Stat().MaxConns(); got > most/2 {
 		t.Errorf("%d of %d connections are used for loading, want half of them at most", got, most)
 	}
-	if err := within(t, 10*time.Second, set, "small", replica.Need{Part: "dense"}); err != nil && !errors.Is(err, replica.ErrCold) {
+	if err := within(t, 10*time.Second, set, "small", replica.Need{}); err != nil && !errors.Is(err, replica.ErrCold) {
 		t.Errorf("view of another namespace: %v", err)
 	}
 }
@@ -557,7 +557,7 @@ func TestDamagedRows(t *testing.T) {
 		t.Errorf("concern: got %q, want none", got)
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; { // it may be as old as MaxAge allows
-		view, err := set.View(t.Context(), "bad", replica.Need{Part: "titles"}, 1)
+		view, err := set.View(t.Context(), "bad", replica.Need{}, 1)
 		if err != nil {
 			break
 		}
@@ -613,11 +613,11 @@ func TestSmallNamespacesPass(t *testing.T) {
 			f.Insert(t, storetest.Record(namespace, "x", nil))
 		}
 		for _, namespace := range []string{"a", "b", "c"} {
-			if err := within(t, 50*time.Millisecond, set, namespace, replica.Need{Part: "titles"}); err == nil {
+			if err := within(t, 50*time.Millisecond, set, namespace, replica.Need{}); err == nil {
 				t.Fatalf("%s was searched before it was read", namespace)
 			}
 		}
-		if err := within(t, time.Minute, set, "small", replica.Need{Part: "titles"}); err != nil {
+		if err := within(t, time.Minute, set, "small", replica.Need{}); err != nil {
 			t.Errorf("a small namespace beside others that are loaded: got %v, want no error", err)
 		}
 	})
@@ -726,7 +726,7 @@ func TestMetadataTakesLong(t *testing.T) {
 		}
 		set := images(t, f, replica.Config{Memory: 64, MaxAge: time.Minute})
 		search(t, set, "n", record.Filter{})
-		need := replica.Need{Part: "titles", Filter: record.Filter{Metadata: map[string]any{"k": "3"}}}
+		need := replica.Need{Filter: record.Filter{Metadata: map[string]any{"k": "3"}}}
 		deadline := 2 * time.Millisecond
 		for err := within(t, deadline, set, "n", need); err != nil; err = within(t, deadline, set, "n", need) {
 			if !errors.Is(err, replica.ErrCold) && !errors.Is(err, context.DeadlineExceeded) {

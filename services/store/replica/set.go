@@ -150,15 +150,11 @@ func New(ctx context.Context, store sqldb.Store, config Config, meter metric.Met
 	return s
 }
 
-// Register adds a leg's part to the images, before the first search.
-func (s *Set) Register(name string, kind Kind, empty func(*Rows) Part) {
-	for _, l := range s.legs {
-		if l.name == name {
-			panic("replica: a part is called " + name + " already")
-		}
-	}
+// Register adds a leg's part to the images, before the first search, and returns its place. Errors have the name.
+func (s *Set) Register(name string, kind Kind, empty func(*Rows) Part) Place {
 	s.legs = append(s.legs, registered{name, kind, empty})
 	s.empty.parts = append(s.empty.parts, empty(s.empty.rows))
+	return Place(len(s.legs) - 1)
 }
 
 // Told says that something was committed in this process, so that later searches see it without waiting for Config.MaxAge.
@@ -213,11 +209,10 @@ var (
 )
 
 func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time, told int64) (*View, error) {
-	place := s.place(need.Part)
 	v := &View{}
 	lacking := errForgot // what a filter's keys are missing for
 	if img != s.empty {
-		asks, err := s.behind(ctx, img, place, need, arrived, told)
+		asks, err := s.behind(ctx, img, need, arrived, told)
 		if err != nil {
 			return nil, err
 		}
@@ -248,10 +243,10 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 	if img != s.empty && !img.rows.knows(need.Filter.Metadata) {
 		return nil, lacking
 	}
-	if v.Stale && s.legs[place].kind == Records && slices.Contains(img.seen, need.AtLeast) {
+	if v.Stale && s.legs[need.Part].kind == Records && slices.Contains(img.seen, need.AtLeast) {
 		v.Stale = false
 	}
-	v.Rows, v.Part, v.Version, v.close = img.rows, img.parts[place], img.version, img.mu.RUnlock
+	v.Rows, v.Part, v.Version, v.close = img.rows, img.parts[need.Part], img.version, img.mu.RUnlock
 	v.Selection = img.rows.Select(need.Filter, need.AsOf)
 	if img != s.empty {
 		s.mu.Lock()
@@ -274,17 +269,8 @@ func (img *image) rLock(ctx context.Context) error {
 	return nil
 }
 
-func (s *Set) place(part string) int {
-	for i, l := range s.legs {
-		if l.name == part {
-			return i
-		}
-	}
-	panic("replica: no part is called " + part)
-}
-
 // behind reports whether a search has to ask the database first.
-func (s *Set) behind(ctx context.Context, img *image, place int, need Need, arrived time.Time, told int64) (bool, error) {
+func (s *Set) behind(ctx context.Context, img *image, need Need, arrived time.Time, told int64) (bool, error) {
 	s.mu.Lock()
 	checked, heard := img.checked, img.told
 	s.mu.Unlock()
@@ -296,7 +282,7 @@ func (s *Set) behind(ctx context.Context, img *image, place int, need Need, arri
 	}
 	defer img.mu.RUnlock()
 	return img.dead || !img.rows.knows(need.Filter.Metadata) ||
-		need.AtLeast > 0 && !(s.legs[place].kind == Records && slices.Contains(img.seen, need.AtLeast)), nil
+		need.AtLeast > 0 && !(s.legs[need.Part].kind == Records && slices.Contains(img.seen, need.AtLeast)), nil
 }
 
 // askInTime brings an image up to date within a share of ctx's time. While the database is known not to answer, it fails at

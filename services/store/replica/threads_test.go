@@ -173,7 +173,7 @@ func TestImagesKnowThreads(t *testing.T) {
 // talk returns the titles of the only thread of namespace n in its order.
 func talk(t *testing.T, set *replica.Set) string {
 	t.Helper()
-	view, err := set.View(t.Context(), "n", replica.Need{Part: "titles"}, 1)
+	view, err := set.View(t.Context(), "n", replica.Need{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

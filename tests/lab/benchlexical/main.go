@@ -152,7 +152,7 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 	loading, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	start := time.Now()
-	if view, err := images.View(loading, namespace, replica.Need{Part: lexical.PartName}, 1); err != nil {
+	if view, err := images.View(loading, namespace, replica.Need{}, 1); err != nil {
 		return err
 	} else {
 		view.Close()
