@@ -223,7 +223,7 @@ func putIn(ctx context.Context, tx sqldb.Tx, model int64, embeddings []embedding
 	var put sqldb.Rows
 	for i, e := range embeddings {
 		var id uuid.UUID
-		changed := func() { note(tx, e.Namespace, id) }
+		changed := func() { tx.Note(e.Namespace, replica.Vectors, id) }
 		switch {
 		case e.Sensitive && !state.sensitive:
 		case e.vector == nil:
@@ -361,17 +361,10 @@ func (m *Models) deleteVectors(ctx context.Context, model int64, namespace strin
 		if last, deleted = after, len(ids); deleted > 0 {
 			last = slices.MaxFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 		}
-		note(tx, namespace, ids...)
+		tx.Note(namespace, replica.Vectors, ids...)
 		return err
 	})
 	return last, deleted, err
-}
-
-// note tells images of changed vectors. SQLite has triggers for that.
-func note(tx sqldb.Tx, namespace string, ids ...uuid.UUID) {
-	if tx.SQLite == nil {
-		tx.Postgres.Add(namespace, string(replica.Vectors), ids...)
-	}
 }
 
 // AllowSensitive lets local active and building models embed sensitive memories, and enqueues these. It returns their number.
@@ -415,7 +408,7 @@ func forbidSensitive(ctx context.Context, tx sqldb.Tx) (int64, error) {
 		return 0, err
 	}
 	for _, k := range deleted {
-		note(tx, k.Namespace, k.ID)
+		tx.Note(k.Namespace, replica.Vectors, k.ID)
 	}
 	if err := exec(ctx, tx, `DELETE FROM dense.model_rows WHERE sensitive`); err != nil {
 		return 0, err

@@ -116,7 +116,7 @@ func (tx transaction) storePostgres(ctx context.Context, records []record.Record
 				ids, rows = append(ids, r.ID), append(rows, row(r))
 			}
 		}
-		tx.changed(replica.Records, namespace, ids...)
+		tx.Note(namespace, replica.Records, ids...)
 		stored, err := tx.In(postgres.Entered).Exec(ctx, `
 			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata,
 				importance, sensitive, source, created_at, updated_at, occurred_at, expires_at, supersedes,
@@ -138,13 +138,6 @@ func (tx transaction) storePostgres(ctx context.Context, records []record.Record
 		}
 	}
 	return nil
-}
-
-// changed notes changed memories for those who keep copies of them. On SQLite triggers do that.
-func (tx transaction) changed(what replica.Kind, namespace string, ids ...uuid.UUID) {
-	if tx.SQLite == nil {
-		tx.Postgres.Add(namespace, string(what), ids...)
-	}
 }
 
 // arrayText is a list in the text form of PostgreSQL's arrays, for a column of lists: its own arrays have lists of one length only.
@@ -256,7 +249,7 @@ func (tx transaction) replace(ctx context.Context, r *record.Record) error {
 	if err != nil {
 		return err
 	}
-	tx.changed(replica.Records, r.Namespace, r.ID)
+	tx.Note(r.Namespace, replica.Records, r.ID)
 	if updated == 0 { // derived rows say whether their memory is sensitive: they go with the former row
 		if _, err := tx.erase(ctx, r.Namespace, []uuid.UUID{r.ID}); err != nil {
 			return err
@@ -264,8 +257,8 @@ func (tx transaction) replace(ctx context.Context, r *record.Record) error {
 		if err := tx.store(ctx, []record.Record{*r}); err != nil {
 			return err
 		}
-		tx.changed(replica.Vectors, r.Namespace, r.ID)
-		tx.changed(replica.Graph, r.Namespace, r.ID)
+		tx.Note(r.Namespace, replica.Vectors, r.ID)
+		tx.Note(r.Namespace, replica.Graph, r.ID)
 	}
 	return tx.index(ctx, []record.Record{*r}, tx.unprepared(ctx))
 }
@@ -286,7 +279,7 @@ func (tx transaction) erase(ctx context.Context, namespace string, ids []uuid.UU
 	if err != nil || len(doomed) == 0 {
 		return 0, err
 	}
-	tx.changed(replica.Records, namespace, doomed...)
+	tx.Note(namespace, replica.Records, doomed...)
 	var batch sqldb.Batch
 	if tx.SQLite == nil {
 		batch.Exec(`SELECT graph.forget($1, $2)`, namespace, doomed)
@@ -298,7 +291,7 @@ func (tx transaction) erase(ctx context.Context, namespace string, ids []uuid.UU
 // change runs a statement that returns the ids of the memories that it changes.
 func (tx transaction) change(ctx context.Context, namespace, statement string, args ...any) error {
 	ids, err := tx.In(namespace).IDs(ctx, statement, args...)
-	tx.changed(replica.Records, namespace, ids...)
+	tx.Note(namespace, replica.Records, ids...)
 	return err
 }
 

@@ -37,7 +37,7 @@ type Part interface {
 }
 
 // Kind says what a change of a memory changed, so that each part reads only what concerns it.
-type Kind string
+type Kind = string
 
 // Kinds of changes, as in the log.
 const (

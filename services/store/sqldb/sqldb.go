@@ -56,6 +56,13 @@ func (tx Tx) DB() DB {
 // In is DB.In.
 func (tx Tx) In(namespace string) Scoped { return tx.DB().In(namespace) }
 
+// Note tells those who keep copies what has changed of memories, by a kind of package replica. On SQLite triggers do that.
+func (tx Tx) Note(namespace, kind string, ids ...uuid.UUID) {
+	if tx.SQLite == nil {
+		tx.Postgres.Add(namespace, kind, ids...)
+	}
+}
+
 // Putter writes what is derived from the records that a transaction has stored.
 type Putter = func(ctx context.Context, tx Tx, stored map[record.Key]bool) error
 
