@@ -1,23 +1,19 @@
 package graph
 
-import "strings"
+import (
+	"strings"
 
-func set(list string) map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.FieldsSeq(list) {
-		m[w] = true
-	}
-	return m
-}
+	"github.com/triskele/triskele/fuser/platform/slice"
+)
 
 // connectors join parts of a name: Bank of Aldermouth, Vincent van Gogh, Lord of the Rings.
-var connectors = set("of van von der den de del della di da do dos das du la le el al bin ibn ter ten zu the")
+var connectors = slice.Set(strings.Fields("of van von der den de del della di da do dos das du la le el al bin ibn ter ten zu the"))
 
 // honorifics precede a name and are not part of it.
-var honorifics = set("mr mrs ms dr prof st sr jr")
+var honorifics = slice.Set(strings.Fields("mr mrs ms dr prof st sr jr"))
 
 // stopWords are never names. Weekdays and months would link everything.
-var stopWords = set(`
+var stopWords = slice.Set(strings.Fields(`
 	a an the this that these those
 	i me my mine myself you your yours yourself he him his himself she her hers herself it its itself
 	we us our ours ourselves they them their theirs themselves one ones someone somebody something anyone anybody
@@ -35,14 +31,14 @@ var stopWords = set(`
 	like well really quite rather maybe perhaps please thanks thank hi hello hey oh wow yeah yep nope sure
 	monday tuesday wednesday thursday friday saturday sunday
 	january february march april may june july august september october november december
-	jan feb mar apr jun jul aug sep sept oct nov dec`)
+	jan feb mar apr jun jul aug sep sept oct nov dec`))
 
 func stopWord(w string) bool {
 	return stopWords[w] || stopWords[singular(w)] || strings.HasSuffix(w, "n't")
 }
 
 // commonWords often start a sentence without being a name.
-var commonWords = set(`
+var commonWords = slice.Set(strings.Fields(`
 	according actual add added additional adds after agreed allow allows almost alternative although among answer answers
 	apparently apply approximately ask asked asks assistant avoid aware awesome back bad based basic because become
 	becomes before began begin begins behind believe best better beyond big both bought bring brought build builds built
@@ -82,4 +78,4 @@ var commonWords = set(`
 	user users uses usual value values various verify version versions view visit visited wait waiting walk want wanted
 	wants warning watch way ways week weekly weeks weird welcome went whatever whenever wherever whichever whoever whole
 	wish won wonder wonderful word words work worked works world worse worst worth write writes written wrong wrote year
-	yearly years yet young zero`)
+	yearly years yet young zero`))

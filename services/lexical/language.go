@@ -21,6 +21,8 @@ import (
 	"github.com/blevesearch/snowballstem/spanish"
 	"github.com/blevesearch/snowballstem/swedish"
 	"github.com/blevesearch/snowballstem/turkish"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // language has the rules that turn words into terms. Without a stemmer, words are terms.
@@ -67,15 +69,9 @@ func snowball(stem func(*snowballstem.Env) bool) func(string) string {
 }
 
 // stopWords are the stop words of PostgreSQL's English dictionary.
-var stopWords = func() map[string]bool {
-	set := map[string]bool{}
-	for word := range strings.FieldsSeq(`
-		i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its itself
-		they them their theirs themselves what which who whom this that these those am is are was were be been being have has had
-		having do does did doing a an the and but if or because as until while of at by for with about against between into through
-		during before after above below to from up down in out on off over under again further then once here there when where why
-		how all any both each few more most other some such no nor not only own same so than too very s t can will just don should now`) {
-		set[word] = true
-	}
-	return set
-}()
+var stopWords = slice.Set(strings.Fields(`
+	i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its itself
+	they them their theirs themselves what which who whom this that these those am is are was were be been being have has had
+	having do does did doing a an the and but if or because as until while of at by for with about against between into through
+	during before after above below to from up down in out on off over under again further then once here there when where why
+	how all any both each few more most other some such no nor not only own same so than too very s t can will just don should now`))

@@ -9,3 +9,12 @@ func Map[T, U any](values []T, of func(T) U) []U {
 	}
 	return out
 }
+
+// Set returns values as the keys of a map.
+func Set[T comparable](values []T) map[T]bool {
+	set := make(map[T]bool, len(values))
+	for _, v := range values {
+		set[v] = true
+	}
+	return set
+}

@@ -3,6 +3,8 @@ package tokens
 import (
 	"bytes"
 	"strings"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // Stem cuts common English endings, so that "deploy", "deploys", "deployed" and "deploying" count as one word. It is
@@ -51,16 +53,10 @@ func ends(word []byte, suffix string) bool { return bytes.HasSuffix(word, []byte
 func StopWord(word []byte) bool { return stopWords[string(word)] }
 
 // stopWords include the parts of words with an apostrophe, such as "don" and "t".
-var stopWords = func() map[string]bool {
-	words := map[string]bool{}
-	for _, word := range strings.Fields(`
-		a about above after again all also am an and any are as at be because been before being below between both but by
-		can could d did do does doing don down during each few for from further had has have having he her here hers him
-		his how i if in into is isn it its just ll m me more most my no nor not now of off on once only or other our ours
-		out over own re s same she should so some such t than that the their theirs them then there these they this those
-		through to too under until up us ve very was we were what when where which while who whom why will with would you
-		your yours`) {
-		words[word] = true
-	}
-	return words
-}()
+var stopWords = slice.Set(strings.Fields(`
+	a about above after again all also am an and any are as at be because been before being below between both but by
+	can could d did do does doing don down during each few for from further had has have having he her here hers him
+	his how i if in into is isn it its just ll m me more most my no nor not now of off on once only or other our ours
+	out over own re s same she should so some such t than that the their theirs them then there these they this those
+	through to too under until up us ve very was we were what when where which while who whom why will with would you
+	your yours`))
