@@ -89,7 +89,7 @@ func tsvector(occurrences []occurrence) string {
 		separator := byte(',')
 		if o.term != last {
 			b.WriteByte(' ')
-			writeLexeme(&b, o.term)
+			b.WriteString(lexeme(o.term))
 			separator = ':'
 		}
 		b.WriteByte(separator)
@@ -103,9 +103,5 @@ func tsvector(occurrences []occurrence) string {
 // lexemeQuoting escapes quotes and backslashes in a quoted lexeme.
 var lexemeQuoting = strings.NewReplacer(`'`, `''`, `\`, `\\`)
 
-// writeLexeme writes a quoted lexeme, as tsvector and tsquery read it.
-func writeLexeme(b *strings.Builder, lexeme string) {
-	b.WriteByte('\'')
-	b.WriteString(lexemeQuoting.Replace(lexeme))
-	b.WriteByte('\'')
-}
+// lexeme quotes a term, as tsvector and tsquery read it.
+func lexeme(term string) string { return "'" + lexemeQuoting.Replace(term) + "'" }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
@@ -80,11 +81,8 @@ func exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings
 	var hashes [][]byte
 	for hash, text := range quoted(q.Text) {
 		hashes = append(hashes, binary.BigEndian.AppendUint64(nil, hash))
-		var terms []queryTerm
-		for _, t := range settings.language().tokens(text) {
-			terms = append(terms, queryTerm{term: t.term})
-		}
-		alternatives = append(alternatives, tsquery(terms[:min(len(terms), maxTerms)], " & "))
+		terms := slice.Map(settings.language().tokens(text), func(t token) string { return lexeme(t.term) })
+		alternatives = append(alternatives, strings.Join(terms[:min(len(terms), maxTerms)], " & "))
 	}
 	args := postgres.Args{q.Namespace, hashes, strings.Join(alternatives, " | "), maxEqual}
 	live := postgres.Live(q.Filter, "m", &args)
@@ -101,10 +99,10 @@ func exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings
 // than the depth, memories with any term follow, if their rank is at least Config.OrBroadenMinRank. Scores compare only
 // within each of the two groups. A query of more than maxTerms terms has the second group alone.
 func (l *Leg) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understood query) (result leg.Result, err error) {
-	terms := mostUsed(understood.terms, maxTerms)
+	terms := understood.lexemes()
 	var all string
 	if understood.distinct == len(terms) {
-		all = tsquery(terms, " & ")
+		all = strings.Join(terms, " & ")
 		statement, args := rank(q, all, "", 0)
 		if result.Hits, err = leg.HitsInSQL(ctx, tx, statement, args...); err != nil || understood.distinct == 1 || len(result.Hits) == q.Depth {
 			return result, err
@@ -113,7 +111,7 @@ func (l *Leg) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understo
 	found := len(result.Hits)
 	rest := q
 	rest.Depth -= found
-	statement, args := rank(rest, tsquery(terms, " | "), all, l.cfg.OrBroadenMinRank)
+	statement, args := rank(rest, strings.Join(terms, " | "), all, l.cfg.OrBroadenMinRank)
 	some, err := leg.HitsInSQL(ctx, tx, statement, args...)
 	switch {
 	case err != nil && found > 0 && postgres.IsTimeout(err):
@@ -129,16 +127,9 @@ func (l *Leg) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understo
 	return result, err
 }
 
-// tsquery returns a tsquery of terms joined by an operator.
-func tsquery(terms []queryTerm, operator string) string {
-	var b strings.Builder
-	for i, t := range terms {
-		if i > 0 {
-			b.WriteString(operator)
-		}
-		writeLexeme(&b, t.term)
-	}
-	return b.String()
+// lexemes returns the terms that are searched for, quoted.
+func (q query) lexemes() []string {
+	return slice.Map(mostUsed(q.terms, maxTerms), func(t queryTerm) string { return lexeme(t.term) })
 }
 
 // rank returns the statement for the best memories that match one tsquery and do not match another, except. An empty except
@@ -177,11 +168,11 @@ func memories(n int) string {
 // ranksOf returns the same ts_rank as searchByRank: for all terms if the memory has them, else for any. Ranks below
 // Config.OrBroadenMinRank become 0.
 func (l *Leg) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, ids []uuid.UUID) ([]leg.Hit, error) {
-	terms := mostUsed(understood.terms, maxTerms)
+	terms := understood.lexemes()
 	if len(terms) == 0 {
 		return nil, nil
 	}
-	all, some := tsquery(terms, " & "), tsquery(terms, " | ")
+	all, some := strings.Join(terms, " & "), strings.Join(terms, " | ")
 	if understood.distinct > len(terms) {
 		all = some
 	}
