@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -86,14 +87,6 @@ func Drop(ctx context.Context, tx sqldb.Tx, index string, r record.Record) error
 	return err
 }
 
-// setAside makes the task of a memory dead that cannot be decoded.
-func (q *Queue) setAside(ctx context.Context, index string, bad *record.UndecodableError) error {
-	_, err := q.write.In(bad.Namespace).Exec(ctx, `
-		UPDATE memory.index_queue SET dead = true, attempts = attempts + 1, last_error = $4
-		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3`, bad.Namespace, index, bad.ID, bad.Public())
-	return err
-}
-
 // Claim leases up to n due tasks of an index, oldest first; tasks of one transaction come in id order. No other worker gets them before
 // the lease ends. A memory that cannot be decoded is an error: its task becomes dead. The tasks claimed with it are due again when the
 // lease ends, or earlier.
@@ -104,7 +97,8 @@ func (q *Queue) Claim(ctx context.Context, index string, n int, lease time.Durat
 	}
 	tasks, err := claim(ctx, index, n, lease)
 	if bad, ok := errors.AsType[*record.UndecodableError](err); ok {
-		err = errors.Join(err, q.setAside(ctx, index, bad))
+		task := Task{Record: record.Record{Namespace: bad.Namespace, ID: bad.ID, Revision: math.MaxInt64}, Sequence: math.MaxInt64}
+		err = errors.Join(err, q.Fail(ctx, index, task, time.Now(), true, bad.Public()))
 	}
 	if err != nil {
 		return nil, err
