@@ -183,20 +183,24 @@ type hnswIndex struct {
 // An index is looked for every lookForIndex. Building is tried again after tryAgain.
 const lookForIndex, tryAgain = 10 * time.Second, 10 * time.Minute
 
-// hasIndex reports whether there is an index.
-func (l *Leg) hasIndex(ctx context.Context) (bool, error) {
+// hasIndex reports whether there is an index. No search waits for another one's question.
+func (l *Leg) hasIndex(ctx context.Context) (valid bool, err error) {
 	x := &l.index
 	x.mu.Lock()
+	valid = x.valid
+	known := valid || time.Since(x.looked) < lookForIndex
+	x.mu.Unlock()
+	if known {
+		return valid, nil
+	}
+	if err := l.Or(l.models.store.Pool).QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_index WHERE indisvalid AND indexrelid = to_regclass($1))`,
+		fmt.Sprintf("dense.vectors_near_%d", l.model)).Scan(&valid); err != nil {
+		return false, err
+	}
+	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.valid || time.Since(x.looked) < lookForIndex {
-		return x.valid, nil
-	}
-	err := l.Or(l.models.store.Pool).QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_index WHERE indisvalid AND indexrelid = to_regclass($1))`,
-		fmt.Sprintf("dense.vectors_near_%d", l.model)).Scan(&x.valid)
-	if err == nil {
-		x.looked = time.Now()
-	}
-	return x.valid, err
+	x.valid, x.looked = valid, time.Now()
+	return valid, nil
 }
 
 // wantIndex has the index built in the background, unless it is there or was tried lately.
