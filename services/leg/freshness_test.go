@@ -18,6 +18,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 const ms = time.Millisecond
@@ -177,7 +178,9 @@ func TestNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		version, behind, counts := int64(1), int64(0), 0
 		s := serveFollower(t, follower{
-			searcher: func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{Version: version}, nil },
+			searcher: func(context.Context, leg.Query) (leg.Result, error) {
+				return leg.Result{Freshness: replica.Freshness{Version: version}}, nil
+			},
 			behind: func(context.Context) (int64, error) {
 				counts++
 				return behind, nil

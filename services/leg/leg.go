@@ -108,18 +108,14 @@ type Result struct {
 	Memories   int64 // of the namespace in the index; 0 if unknown
 	Terms      int   // distinct words of the query without stop words; 0 if unknown
 
-	Age     time.Duration // how old what was searched may be, if it is a copy in memory
-	Version int64         // of that copy: another number after each change; 0 if there is no copy
-	Away    bool          // the database does not answer, so that the copy gets older
-	Stale   bool          // what was searched lacks the write of Query.AtLeast
+	replica.Freshness // of what was searched
 
 	behind int64 // memories that the index had yet to process; Server counts them
 }
 
 // From says in a result which view it was made of.
 func (r *Result) From(v *replica.View) {
-	r.Age, r.Version, r.Away, r.Stale = v.Age, v.Version, v.Away, v.Stale
-	r.Reason = cmp.Or(r.Reason, v.Reason)
+	r.Freshness, r.Reason = v.Freshness, cmp.Or(r.Reason, v.Reason)
 }
 
 // NotInMemory reports whether an error says that a namespace has no view: it is not loaded yet, or too large.

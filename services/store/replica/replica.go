@@ -87,16 +87,18 @@ type Need struct {
 type View struct {
 	*Rows
 	*Selection
-	Part Part
-	// Age is how old the image may be. Reason says why it is older than Config.MaxAge. Away reports that the database does not answer.
-	Age    time.Duration
-	Reason string
-	Away   bool
-	// Version is another number after each change, of no other image of this process; 0 for a namespace that does not exist.
-	Version int64
-	// Stale reports that the image lacks the write of Need.AtLeast.
-	Stale bool
-	close func()
+	Freshness
+	Part   Part
+	Reason string // why the image is older than Config.MaxAge; "" if it is not
+	close  func()
+}
+
+// Freshness says how current a copy in memory is.
+type Freshness struct {
+	Age     time.Duration // how old it may be
+	Version int64         // another number after each change, of no other copy of this process; 0 if there is none
+	Away    bool          // the database does not answer, so that the copy gets older
+	Stale   bool          // it lacks the write of Need.AtLeast
 }
 
 // Close ends the use of a view.
