@@ -100,11 +100,6 @@ func sameSpace(a, b embed.Model) bool {
 	return a == b
 }
 
-// buildingError reports another model in building.
-func buildingError(other embed.Model) error {
-	return fmt.Errorf("%s is being built already: finish that with `triskele reembed` and its --embedder, or give it up with `triskele models cancel`", other)
-}
-
 // modelError reports that the configured model is not the active one.
 func modelError(active, configured embed.Model) error {
 	stay := "To stay with the present model, give the --embedder that names it"
@@ -266,7 +261,7 @@ func (m *Models) build(ctx context.Context, model embed.Model) (id int64, status
 		case isActive && sameSpace(active.Model, model):
 			status = Active
 		case isBuilding && !sameSpace(other.Model, model):
-			return buildingError(other.Model)
+			return fmt.Errorf("%s is being built already: finish that with `triskele reembed` and its --embedder, or give it up with `triskele models cancel`", other.Model)
 		default:
 			status = Building
 		}

@@ -121,7 +121,7 @@ func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) 
 	}
 	status := leg.Status{Status: tasks, Model: model}
 	_, err = db.In(namespace).Get(ctx, `
-		SELECT (SELECT count(*) FROM `+memoriesTable(db)+` WHERE namespace = $1), (SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`,
+		SELECT (SELECT count(*) FROM `+db.Dialect("graph.link_ends", "graph_memories")+` WHERE namespace = $1), (SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`,
 		[]any{namespace}, &status.Indexed, &status.Excluded)
 	return status, err
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// memoriesTable has a row for each memory in the graph.
-func memoriesTable(db sqldb.DB) string { return db.Dialect("graph.link_ends", "graph_memories") }
-
 // lock enters a namespace, and returns the revisions of those memories that exist and are not sensitive. Until the transaction ends, they
 // stay so.
 func lock(ctx context.Context, tx sqldb.Tx, namespace string, memories []uuid.UUID) (map[uuid.UUID]int64, error) {

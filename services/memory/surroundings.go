@@ -6,18 +6,16 @@ import (
 	"slices"
 
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Surroundings are what stands beside a record in its thread.
 type Surroundings struct{ Before, After []record.Record }
 
-// noPosition is behind all positions, as in the index memories_by_thread.
-const noPosition = 1 << 53
-
 func positionOf(r record.Record) int64 {
 	if r.Position == nil {
-		return noPosition
+		return replica.NoPosition
 	}
 	return *r.Position
 }

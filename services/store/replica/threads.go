@@ -27,7 +27,7 @@ type place struct {
 	position      int64
 }
 
-// NoPosition is behind all positions.
+// NoPosition is behind all positions, as in the index memories_by_thread.
 const NoPosition = 1 << 53
 
 // Threaded reports whether any live memory is in a thread.
