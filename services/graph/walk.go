@@ -28,7 +28,8 @@ func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Resu
 			return err
 		}
 		result = leg.Result{ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY}
-		if result.Hits, err = hopsInSQL(ctx, tx, q, starts); err == nil && q.Explain {
+		statement, args := bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
+		if result.Hits, err = leg.HitsInSQL(ctx, tx, statement, args); err == nil && q.Explain {
 			result.Paths, err = pathsInSQL(ctx, tx, q, starts, result.Hits)
 		}
 		return err
@@ -48,11 +49,6 @@ func startsInSQL(ctx context.Context, tx pgx.Tx, namespace string, phrases []phr
 		return nil
 	})
 	return link(phrases, known, memories), err
-}
-
-func hopsInSQL(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
-	statement, args := bind(q, starts, nil, "WITH RECURSIVE"+hopTables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank")
-	return leg.HitsInSQL(ctx, tx, statement, args)
 }
 
 // pathsInSQL repeats the walk and returns the paths to hits.
