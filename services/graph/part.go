@@ -205,7 +205,7 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 // readMemories reads memories of the graph with their mentions and links; nil ids means all memories. It gives to each memory by itself
 // first, then each of its mentions and links. Links are sorted.
 func readMemories(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(id uuid.UUID, m *mention, l *authorLink)) error {
-	if tx.Dialect("", "SQLite") != "" {
+	if tx.IsSQLite() {
 		return readSQLite(ctx, tx, namespace, ids, to)
 	}
 	return readPostgres(ctx, tx, namespace, ids, to)

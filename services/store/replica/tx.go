@@ -21,12 +21,15 @@ type Tx struct {
 	check    func() error     // called now and then while many rows are read; may be nil
 }
 
+// IsSQLite reports whether the engine is SQLite.
+func (tx Tx) IsSQLite() bool { return tx.postgres == nil }
+
 // Dialect returns the part of a statement that is for the engine.
 func (tx Tx) Dialect(forPostgres, forSQLite string) string {
-	if tx.postgres != nil {
-		return forPostgres
+	if tx.IsSQLite() {
+		return forSQLite
 	}
-	return forSQLite
+	return forPostgres
 }
 
 // Raw is a target for bytes that are valid until the next row. It is nil for NULL.
