@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,28 +30,25 @@ type prepared struct {
 
 // prepare prepares all indexes at once. It leaves out derived ones that fail: a task is enqueued for them.
 func (s *Store) prepare(ctx context.Context, records []record.Record) prepared {
-	ready := make([]sqldb.Putter, len(s.derived))
-	names := slices.Sorted(maps.Keys(s.derived))
+	ready := prepared{derived: map[string]sqldb.Putter{}}
+	var mu sync.Mutex
 	var preparing errgroup.Group
-	for i, name := range names {
+	for name, index := range s.derived {
 		preparing.Go(func() error {
 			return panics.Catch(ctx, nil, "prepare "+name, func() error {
-				put, err := s.derived[name].Prepare(ctx, records)
+				put, err := index.Prepare(ctx, records)
 				if err == nil {
-					ready[i] = put
+					mu.Lock()
+					defer mu.Unlock()
+					ready.derived[name] = put
 				}
 				return err
 			})
 		})
 	}
-	p := prepared{inline: s.words.Prepare(ctx, records), derived: map[string]sqldb.Putter{}}
+	ready.inline = s.words.Prepare(ctx, records)
 	_ = preparing.Wait()
-	for i, name := range names {
-		if ready[i] != nil {
-			p.derived[name] = ready[i]
-		}
-	}
-	return p
+	return ready
 }
 
 // errDerived marks the error of a derived index. The records can be stored without it.
