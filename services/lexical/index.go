@@ -67,10 +67,6 @@ func lockSettings(ctx context.Context, tx sqldb.Tx, records []record.Record) (ma
 		found[r.Namespace] = DefaultSettings()
 	}
 	namespaces := slices.Sorted(maps.Keys(found))
-	all := postgres.AllNamespaces
-	if len(namespaces) == 1 {
-		all = namespaces[0]
-	}
 	var b sqldb.Batch
 	if tx.SQLite == nil {
 		b.Exec(`SELECT pg_advisory_xact_lock_shared(`+settingsLock+`) FROM unnest($1::text[]) namespace`, namespaces)
@@ -78,7 +74,7 @@ func lockSettings(ctx context.Context, tx sqldb.Tx, records []record.Record) (ma
 	var namespace string
 	var s Settings
 	b.Query(append([]any{&namespace}, s.targets()...), func() { found[namespace] = s }, `SELECT namespace, `+settingsColumns+` FROM lexical.settings WHERE namespace = ANY($1::text[])`, namespaces)
-	return found, tx.In(all).Send(ctx, &b)
+	return found, tx.In(sqldb.Scope(namespaces)).Send(ctx, &b)
 }
 
 // tsvector returns a memory's terms in the text form of PostgreSQL's tsvector, with positions and weights.

@@ -39,7 +39,7 @@ func (p insertPlan) outcome() []Inserted {
 // planInsert separates new records from those that exist, in the store or earlier in the list. A record whose successor is
 // stored before it is superseded from the start.
 func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) (insertPlan, error) {
-	within := scope(namespacesOf(records))
+	within := sqldb.Scope(namespacesOf(records))
 	type keyName struct{ namespace, key string }
 	byID, byKey, replacements := map[record.Key]place{}, map[keyName]place{}, map[record.Key]record.Record{}
 	remember := func(r record.Record, at place) {

@@ -72,7 +72,7 @@ func (tx transaction) begin(ctx context.Context, records []record.Record) (seque
 	if tx.SQLite == nil && len(records) >= planAnew {
 		batch.Exec(`DISCARD PLANS`)
 	}
-	return sequences, tx.In(scope(names)).Send(ctx, &batch)
+	return sequences, tx.In(sqldb.Scope(names)).Send(ctx, &batch)
 }
 
 // numbers takes the next n write sequences.
@@ -83,14 +83,6 @@ func (tx transaction) numbers(ctx context.Context, n int) (sequences []int64, er
 		sequences = append(sequences, sequences[len(sequences)-1]+1)
 	}
 	return sequences, err
-}
-
-// scope returns the namespace for statements about these namespaces.
-func scope(namespaces []string) string {
-	if len(namespaces) == 1 {
-		return namespaces[0]
-	}
-	return postgres.AllNamespaces
 }
 
 // errNamespaceGone says that a namespace was deleted after the transaction had created or found it.

@@ -75,6 +75,14 @@ type Scoped struct {
 // In returns db for statements about one namespace, or postgres.AllNamespaces.
 func (db DB) In(namespace string) Scoped { return Scoped{db, namespace} }
 
+// Scope returns what In needs for statements about these namespaces.
+func Scope(namespaces []string) string {
+	if len(namespaces) == 1 {
+		return namespaces[0]
+	}
+	return postgres.AllNamespaces
+}
+
 // Namespaces returns the names of all namespaces, in order.
 func (db DB) Namespaces(ctx context.Context) ([]string, error) {
 	return Query(ctx, db.In(postgres.AllNamespaces), `SELECT name FROM memory.namespaces ORDER BY name`, nil, Into(func(name *string) []any { return []any{name} }))
