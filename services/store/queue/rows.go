@@ -159,26 +159,26 @@ func scanStatus(scan sqldb.Scan, s *Status, before ...any) error {
 }
 
 // status counts the tasks that meet a condition.
-func (q *Queue) status(ctx context.Context, namespace, condition string, args ...any) (s Status, err error) {
-	_, err = sqldb.Query(ctx, q.read.In(namespace), `SELECT `+counts+` FROM memory.index_queue WHERE `+condition, args, func(scan sqldb.Scan) (struct{}, error) {
+func status(ctx context.Context, db sqldb.Scoped, condition string, args ...any) (s Status, err error) {
+	_, err = sqldb.Query(ctx, db, `SELECT `+counts+` FROM memory.index_queue WHERE `+condition, args, func(scan sqldb.Scan) (struct{}, error) {
 		return struct{}{}, scanStatus(scan, &s)
 	})
 	return s, err
 }
 
-// Status counts an index's tasks in a namespace.
-func (q *Queue) Status(ctx context.Context, index, namespace string) (Status, error) {
-	return q.status(ctx, namespace, `namespace = $1 AND index_name = $2`, namespace, index)
+// StatusIn counts an index's tasks in a namespace, as a database has them, which may be a standby.
+func StatusIn(ctx context.Context, db sqldb.DB, index, namespace string) (Status, error) {
+	return status(ctx, db.In(namespace), `namespace = $1 AND index_name = $2`, namespace, index)
 }
 
-// StatusIn is Queue.Status as a database has it, which may be a standby.
-func StatusIn(ctx context.Context, db sqldb.DB, index, namespace string) (Status, error) {
-	return (&Queue{read: db}).Status(ctx, index, namespace)
+// Status is StatusIn the queue's own database.
+func (q *Queue) Status(ctx context.Context, index, namespace string) (Status, error) {
+	return StatusIn(ctx, q.read, index, namespace)
 }
 
 // Total counts an index's tasks in all namespaces. It reads them all: use it for metrics, not per call.
 func (q *Queue) Total(ctx context.Context, index string) (Status, error) {
-	return q.status(ctx, postgres.AllNamespaces, `index_name = $1`, index)
+	return status(ctx, q.read.In(postgres.AllNamespaces), `index_name = $1`, index)
 }
 
 // Behind counts an index's tasks in a namespace, dead ones included, up to a limit.
