@@ -50,11 +50,11 @@ func (recovering) prune(context.Context) error { return nil }
 func TestBackWhileNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := New(ctx, sqldb.Store{}, nil, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
+		s := New(ctx, sqldb.Store{}, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
 		s.source = recovering{from: time.Now().Add(5 * time.Minute)}
 		img := newImage("n", "")
-		img.loaded, img.used, img.element = true, time.Now(), s.recent.PushFront(img)
-		s.images[img.key()] = img
+		img.loaded, img.used = true, time.Now()
+		s.images.Add(img.key(), img)
 		go s.Follow(ctx)
 		time.Sleep(4 * time.Minute)
 		if s.Concern() == "" {
@@ -90,11 +90,11 @@ func (behind) snapshot(ctx context.Context, _ string, _ bool, _ func(Tx) error) 
 func TestBackBeforeAllIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := New(ctx, sqldb.Store{}, nil, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
+		s := New(ctx, sqldb.Store{}, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
 		s.source = behind{recovering{from: time.Now().Add(time.Second)}}
 		img := newImage("n", "")
-		img.rows, img.loaded, img.used, img.element = NewRows(), true, time.Now(), s.recent.PushFront(img)
-		s.images[img.key()] = img
+		img.rows, img.loaded, img.used = NewRows(), true, time.Now()
+		s.images.Add(img.key(), img)
 		go s.Follow(ctx)
 		time.Sleep(2 * time.Second)
 		if got := s.Concern(); got != "" {

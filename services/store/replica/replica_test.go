@@ -652,16 +652,16 @@ func TestSmallNamespacesTakeAnyPlace(t *testing.T) {
 	}
 	for _, namespace := range held {
 		f.Insert(t, storetest.Record(namespace, "x", nil))
-		_ = within(t, time.Millisecond, set, namespace, replica.Need{Part: "titles"})
+		_ = within(t, time.Millisecond, set, namespace, replica.Need{})
 		<-part.reads
 	}
 	f.Insert(t, storetest.Record("small", "x", nil))
-	if err := within(t, 50*time.Millisecond, set, "small", replica.Need{Part: "titles"}); err == nil {
+	if err := within(t, 50*time.Millisecond, set, "small", replica.Need{}); err == nil {
 		t.Fatal("a namespace was searched while all places were taken")
 	}
 	close(part.hold["a"])
 	close(part.hold["b"])
-	if err := within(t, 20*time.Second, set, "small", replica.Need{Part: "titles"}); err != nil {
+	if err := within(t, 20*time.Second, set, "small", replica.Need{}); err != nil {
 		t.Errorf("a small namespace beside two free places: got %v, want no error", err)
 	}
 	close(part.hold["c"])
@@ -691,7 +691,7 @@ func TestPartsAreBoundedTogether(t *testing.T) {
 			set.Register(fmt.Sprint("part ", i), replica.Records, func(*replica.Rows) replica.Part { return growing{&bytes[i]} })
 		}
 		f.Insert(t, storetest.Record("n", "x", nil))
-		if err := within(t, time.Minute, set, "n", replica.Need{Part: "titles"}); !errors.Is(err, replica.ErrTooLarge) {
+		if err := within(t, time.Minute, set, "n", replica.Need{}); !errors.Is(err, replica.ErrTooLarge) {
 			t.Errorf("got %v, want %v", err, replica.ErrTooLarge)
 		}
 		if got := bytes[0].Load() + bytes[1].Load(); got > 5<<19 { // each looks now and then
