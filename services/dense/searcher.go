@@ -268,11 +268,11 @@ const lookAgain, lookBy, lookTime, askTime = 500 * time.Millisecond, time.Second
 func (l *Leg) outdated(ctx context.Context) (string, error) {
 	use := l.use.Load()
 	if age := time.Since(use.at); age >= lookAgain && l.asking.CompareAndSwap(false, true) {
-		answered := make(chan struct{})
+		answered, last := make(chan struct{}), *use
 		go func() {
 			defer close(answered)
 			defer l.asking.Store(false)
-			l.use.Store(l.askUse(context.WithoutCancel(ctx), *use))
+			l.use.Store(l.askUse(context.WithoutCancel(ctx), last))
 		}()
 		if age >= lookBy {
 			select {
