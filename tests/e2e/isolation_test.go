@@ -284,6 +284,11 @@ type capture struct {
 }
 
 func (c *capture) keep(sql string, args []any) {
+	if len(args) == 1 {
+		if named, ok := args[0].(pgx.NamedArgs); ok {
+			sql, args, _ = named.RewriteQuery(context.Background(), nil, sql, args) // an unused name is no error
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if predicate.MatchString(sql) {
