@@ -57,6 +57,14 @@ func TestMissPolicies(t *testing.T) {
 			}
 		})
 	}
+	// A leg that is not waited for any more is not the one that is missing.
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, memories{}, after(50*ms, bm25, "a"), fails(codes.Internal), finds(hops))
+		_, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.RequiredLegs = []string{"lexical", "dense"} }))
+		if err == nil || !strings.Contains(err.Error(), "required leg dense did not answer: FAILED") {
+			t.Errorf("got %v, want an error about the dense leg", err)
+		}
+	})
 	// Too little time to start a leg is being late.
 	synctest.Test(t, func(t *testing.T) {
 		g := configured(t, func(c *gateway.Config) { c.Legs[1].Budget.Min = time.Second; c.Budget.Default = 2 * time.Second }, memories{}, finds(bm25, "a"), finds(cosine), finds(hops))
