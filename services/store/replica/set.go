@@ -449,11 +449,14 @@ func (s *Set) weigh(img *image, bytes int64) {
 func (s *Set) evict(but *image) {
 	beyond := func() bool { return s.total > s.bytes || s.images.Len() > maxImages }
 	if !beyond() {
-		return
+		return // without a list of all
 	}
 	for _, img := range s.images.Values() {
-		if beyond() && img != but && img.loading == nil {
+		if img != but && img.loading == nil {
 			s.remove(img)
+		}
+		if !beyond() {
+			return
 		}
 	}
 }
