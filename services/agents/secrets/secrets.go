@@ -30,14 +30,17 @@ const (
 	assigned = `\\*["'\x60]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|:))\s*(?:[*_]{1,2}\s+)?`
 	// A closing quote has no letter behind it, which an apostrophe has.
 	quoted = `[a-z@$]?(?:"((?:[^"\\\n]|\\[^\n])*)"\B|'((?:[^'\\\n]|\\[^\n])*)'\B|\x60([^\x60\n]*)\x60|\\+["']([^"'\n]*?)\\+["'])`
-	value  = `(?:` + quoted + `|["'\x60]?([^\s"'\x60,;)}\]]*[^\s"'\x60,;)}\]\\]))`
+	// A key whose end is cut off ends with its last line: what only names the first line of a key is no key.
+	begin   = `-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`
+	between = `(?:[^A-Za-z-]|\\+[nr]|[A-Za-z-]+: [^\n]*\n)`
+	value   = `(?:` + quoted + `|["'\x60]?([^\s"'\x60,;)}\]]*[^\s"'\x60,;)}\]\\]))`
 )
 
 // rules are tried in this order. A text that one of them has replaced is not searched again. They are compiled when they are needed
 // first: most commands need none.
 var rules = sync.OnceValue(func() []rule {
 	return []rule{
-		format("private key", "private key", `(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)`),
+		format("private key", "private key", begin+`(?:(?:-{0,4}[^-])*-{5,}END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|`+between+`*[A-Za-z0-9+/=]{16,}(?:`+between+`|[A-Za-z0-9+/=]{16,})*)`),
 		format("age key", "age-secret-key-", `\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`),
 		format("AWS key", "", `\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`),
 		format("GitHub token", "gh", `\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,})\b`),

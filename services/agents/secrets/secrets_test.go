@@ -54,6 +54,9 @@ func TestSecretsAreRemoved(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\n-----BEGIN " + "RSA PRIVATE KEY-----\nMII" + run(40) + "\n-----END " + "RSA PRIVATE KEY-----\nb": "a\n[redacted: private key]\nb",
 		"-----BEGIN " + "OPENSSH PRIVATE KEY-----\nb3Bl" + run(40):                                           "[redacted: private key]",
+		"-----BEGIN " + "RSA PRIVATE KEY-----\r\nMII" + run(64) + "\r\n" + run(64) + "\r\nis cut off":        "[redacted: private key]is cut off",
+		"-----BEGIN " + "RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,0F1E\n\n" + run(64) + "\n":              "[redacted: private key]",
+		`"-----BEGIN ` + `PRIVATE KEY-----\n` + run(64) + `\n` + run(64) + `", "id": 1`:                      `"[redacted: private key]id": 1`,
 		"postgres://app:" + "s3cr3t@db.example.com/app":                                                      "postgres://app:[redacted: password]@db.example.com/app",
 		`curl -H "Authorization: Bearer ` + run(30) + `" x`:                                                  `curl -H "Authorization: Bearer [redacted: token]" x`,
 		"DB_PASSWORD=hunter" + "22 make run":                                                                 "DB_PASSWORD=[redacted: password] make run",
@@ -109,6 +112,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 	for _, text := range []string{
 		"The staging password is rotated on the first Monday of the month.",
 		"password: string", "token := os.Getenv(\"GITHUB_TOKEN\")", "PASSWORD=$DB_PASSWORD", "password: ${{ secrets.DB }}", "token: <your token>",
+		`grep -rn "-----BEGIN ` + `RSA PRIVATE KEY-----" . finds keys. We deploy on Mondays.`,
 		"commit 31acdec9f3b869a27cf0b1d817d3fc9f9f26c0bd", "id 01984b7e-3c9a-7cc1-8a5e-2f1d7b9c0e11",
 		"https://example.com:8080/path@v1.2.3", "see https://github.com/triskele/triskele@main", "max_tokens: 1500", "the token budget is 600",
 		"sk-learn is a library", "eyJ is how tokens begin", "func token(secret string) error", "secret: true", "key-value stores",
@@ -130,6 +134,15 @@ func TestOrdinaryTextStays(t *testing.T) {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
 			t.Errorf("got %q, %d; want it as it is", got, n)
 		}
+	}
+}
+
+// Keys that are cut off do not hide those behind them.
+func TestCutOffKeysFollowEachOther(t *testing.T) {
+	t.Parallel()
+	key := "-----BEGIN " + "PRIVATE KEY-----\nMII" + run(64) + "\n"
+	if got, n := secrets.Redact(key + key + key); n != 3 || strings.Contains(got, "MII") {
+		t.Errorf("got %q, %d; want three keys removed", got, n)
 	}
 }
 
