@@ -51,7 +51,7 @@ var rules = sync.OnceValue(func() []rule {
 		format("webhook", "/api/webhooks/", `discord(?:app)?\.com/api/webhooks/\d+/([\w-]{30,})`),
 		format("Stripe key", "_", `\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{10,}`),
 		format("Stripe key", "whsec_", `\bwhsec_[A-Za-z0-9+/]{24,}`),
-		format("model provider's key", "sk-", `\bsk-(?:[a-z]{2,8}-)*[A-Za-z0-9_-]{20,}`),
+		{"model provider's key", "sk-", regexp.MustCompile(`\bsk-(?:[a-z]{2,8}-)*[A-Za-z0-9_-]{20,}`), random},
 		format("model provider's key", "", `\b(?:gsk_|xai-|pplx-|r8_|fw_)[A-Za-z0-9]{30,}\b`),
 		format("Hugging Face token", "hf_", `\bhf_[A-Za-z]{30,}\b`),
 		format("Google key", "aiza", `\bAIza[\w-]{35}`),

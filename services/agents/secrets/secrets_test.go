@@ -115,7 +115,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 		`grep -rn "-----BEGIN ` + `RSA PRIVATE KEY-----" . finds keys. We deploy on Mondays.`,
 		"commit 31acdec9f3b869a27cf0b1d817d3fc9f9f26c0bd", "id 01984b7e-3c9a-7cc1-8a5e-2f1d7b9c0e11",
 		"https://example.com:8080/path@v1.2.3", "see https://github.com/triskele/triskele@main", "max_tokens: 1500", "the token budget is 600",
-		"sk-learn is a library", "eyJ is how tokens begin", "func token(secret string) error", "secret: true", "key-value stores",
+		"sk-learn is a library", "the branch sk-refactor-the-whole-parser is merged", `class="sk-fading-circle-container-wrapper"`, "eyJ is how tokens begin", "func token(secret string) error", "secret: true", "key-value stores",
 		"The password is stored in the vault.", "reset your password: go to settings", "token: 5 of 10", `token: "5 of 10 items left"`,
 		"The password for the vault is 32 characters long.", "Das Passwort ist im Tresor hinterlegt.", "Change the password to something else.",
 		"--- PASS: TestLogin_2 (0.00s)", "pass: 12/12 tests", "first_pass=0.95", "two-pass: 4x faster", "PWD=/home/ada/src2",
