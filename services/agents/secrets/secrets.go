@@ -76,6 +76,7 @@ var rules = sync.OnceValue(func() []rule {
 		format("Azure key", "accountkey=", `(?i)AccountKey=([A-Za-z0-9+/]{40,}={0,2})`),
 		format("password", "://", `[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@'"<>]{0,100}:([^\s/'"<>]{3,200})@`),
 		{"password", "curl", regexp.MustCompile(`(?i)\bcurl\b(?:[^\n]|\\\r?\n)*?\s(?:-[a-z]*u\s+|-u|--(?:proxy-)?user[\s=]+)["']?[^\s:"']*:([^\s"']+)`), notPlaceholder},
+		{"password", "machine", regexp.MustCompile(`(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)`), notPlaceholder},
 		{"password", "sshpass", regexp.MustCompile(`\bsshpass\s+-p\s*` + value), notPlaceholder},
 		{"token", "authorization", regexp.MustCompile(`(?i)\bauthorization['"]?\s*[:=]\s*['"]?(?:bearer|basic|token)\s+([\w.~+/=-]{8,})`), notPlaceholder},
 		{"token", "bearer", regexp.MustCompile(`(?i)\bbearer\s+([\w.~+/=-]{20,})`), random},

@@ -86,6 +86,7 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"tool --api-key " + run(24) + " run":                                                                 "tool --api-key [redacted: secret] run",
 		"curl -sSu admin:" + easy + " https://x":                                                             "curl -sSu admin:[redacted: password] https://x",
 		"curl https://x \\\n  --user 'ada:" + easy + "'":                                                     "curl https://x \\\n  --user 'ada:[redacted: password]'",
+		"machine api.example.com\n  login ada\n  password " + easy + "\n":                                    "machine api.example.com\n  login ada\n  password [redacted: password]\n",
 		"sshpass -p " + easy + " ssh a@b":                                                                    "sshpass -p [redacted: password] ssh a@b",
 		`password: "correct horse battery staple"`:                                                           `password: "[redacted: password]"`,
 		"DB_PASSWORD='ab12,cd;34ef'":                                                                         "DB_PASSWORD='[redacted: password]'",
