@@ -6,7 +6,8 @@
 //  2. Recall the nearest older memories through the gateway. Without any, the action is add and no model is asked.
 //  3. Wait for the rate limit. Then read the memories again, since one may have changed or become sensitive.
 //  4. Ask the model. Just before the request is sent, check once more that the memories are unchanged.
-//  5. Check the answer: one of the four actions, and one of the memories in the question.
+//  5. Check the answer: one of the four actions, and one of the memories in the question. If that one expires earlier, the new
+//     memory neither repeats nor completes it: what it says would end with the older one.
 //  6. Carry the decision out and record it. It deletes nothing, and can be reverted.
 //
 // The texts leave this process. A request never has a sensitive memory, nor memories of two namespaces.
@@ -175,11 +176,14 @@ func (c *Curator) decide(ctx context.Context, r record.Record) (*memory.Judgemen
 		return nil, err
 	}
 	v.Model = c.config.Model
-	v.Action = answer.Action
-	if v.Action != memory.ActionAdd {
-		target := older[answer.Target-1]
-		v.Target = memory.Seen{ID: target.ID, Revision: target.Revision}
+	if answer.Action == memory.ActionAdd {
+		return &v, nil
 	}
+	target := older[answer.Target-1]
+	if answer.Action != memory.ActionSupersede && target.ExpiresAt.Before(r.ExpiresAt) { // what r says would end with the target
+		return &v, nil
+	}
+	v.Action, v.Target = answer.Action, memory.Seen{ID: target.ID, Revision: target.Revision}
 	if v.Action == memory.ActionUpdate {
 		v.Content = answer.Content
 	}

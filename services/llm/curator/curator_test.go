@@ -119,6 +119,36 @@ func TestActions(t *testing.T) {
 	})
 }
 
+// TestNothingEndsBeforeItsTime: a memory that outlives the one which it repeats or completes is not hidden behind that.
+func TestNothingEndsBeforeItsTime(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, config standalone.Config) {
+		s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int, a asked) {
+			action, _, _ := strings.Cut(a.New.Text, ":")
+			_, _ = fmt.Fprint(w, says(action, 1, map[string]string{"update": merged}[action]))
+		})
+		config.Curator = fast(s)
+		sys := start(t, config)
+		in := func(hours time.Duration) func(*triskelev1.Memory) {
+			return func(m *triskelev1.Memory) { m.ExpiresAt = timestamppb.New(time.Now().Add(hours * time.Hour)) }
+		}
+		for action, want := range map[string]triskelev1.CurationAction{
+			"noop": triskelev1.CurationAction_CURATION_ACTION_ADD, "update": triskelev1.CurationAction_CURATION_ACTION_ADD,
+			"supersede": triskelev1.CurationAction_CURATION_ACTION_SUPERSEDE,
+		} {
+			older := sys.remember(action, action+": "+green, in(1))
+			sys.decided(older)
+			newer := sys.remember(action, action+": "+blue, in(2))
+			if d := sys.decided(newer); d.GetAction() != want || d.GetModel() == "" {
+				t.Errorf("%s: got %v of %q, want %v of the model", action, d.GetAction(), d.GetModel(), want)
+			}
+			if n := sys.get(newer); n.GetSupersededBy() != "" {
+				t.Errorf("%s: the newer memory is hidden behind one that ends before it: %v", action, n)
+			}
+		}
+	})
+}
+
 // TestWhatGoesWrong has a server that fails once in some way and then answers: the memory is judged once and nothing is
 // carried out by halves.
 func TestWhatGoesWrong(t *testing.T) {
