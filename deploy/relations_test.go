@@ -379,7 +379,8 @@ func TestBudgetSignal(t *testing.T) {
 	}
 }
 
-// TestMemoryLimits: each program of ours collects garbage before its pod is killed for its memory.
+// TestMemoryLimits: each program of ours collects garbage before its pod is killed for its memory. What a leg keeps of namespaces leaves
+// room for the rest of it.
 func TestMemoryLimits(t *testing.T) {
 	each(t, func(t *testing.T, _ string, m *manifests) {
 		for name, pod := range m.pods() {
@@ -397,6 +398,17 @@ func TestMemoryLimits(t *testing.T) {
 				soft, err := resource.ParseQuantity(text)
 				if share := float64(soft.Value()) / float64(limit); err != nil || share < 0.8 || share > 0.9 {
 					t.Errorf("%s: GOMEMLIMIT is %s, %.2f of the limit, want 0.8 to 0.9 (%v)", name, c.Env[i].Value, share, err)
+				}
+				if !slices.Contains([]string{"lexical", "dense", "graph"}, name) {
+					continue
+				}
+				if i = slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "TRISKELE_SEARCH_MEMORY" }); i < 0 {
+					t.Errorf("%s has no TRISKELE_SEARCH_MEMORY: by default it keeps 2 GiB of namespaces, of a limit of %d bytes", name, limit)
+					continue
+				}
+				kept, err := resource.ParseQuantity(c.Env[i].Value + "Mi")
+				if share := float64(kept.Value()) / float64(limit); err != nil || share > 0.6 {
+					t.Errorf("%s: TRISKELE_SEARCH_MEMORY is %s MiB, %.2f of the limit, want at most 0.6 (%v)", name, c.Env[i].Value, share, err)
 				}
 			}
 		}
