@@ -47,10 +47,14 @@ func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 		if c.Scorer != nil {
 			changed.Scorer = lexical.ScorerByName(*c.Scorer)
 		}
-		if changed != settings {
-			if err := leg.Set(ctx, c.Namespace, changed); err != nil {
-				return err
-			}
+		switch {
+		case changed != settings:
+			err = leg.Set(ctx, c.Namespace, changed)
+		case c.Language != nil: // an earlier run may have been interrupted while it rebuilt the index
+			err = leg.Reindex(ctx, c.Namespace)
+		}
+		if err != nil {
+			return err
 		}
 		scorer := cmp.Or(lexical.ScorerName(changed.Scorer), "default")
 		return env.show(c.JSON, map[string]any{"language": changed.Language, "k1": changed.K1, "b": changed.B, "prefix": changed.Prefix, "scorer": scorer},

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"database/sql"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,5 +27,32 @@ func TestLexicalSettings(t *testing.T) {
 		if got := run("", "lexical", "settings", "ns", flag, file); got.code == 0 || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", flag, got)
 		}
+	}
+}
+
+// TestLexicalSettingsAgain: a change of the language that was interrupted is completed by the same command.
+func TestLexicalSettingsAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	must(t, "", "migrate", "up", "--sqlite="+path)
+	must(t, "", "lexical", "settings", "ns", "--language=german", "--sqlite="+path)
+	must(t, "", "remember", "The crane is serviced in spring.", "-n", "ns", "--address="+serveWith(t, standalone.Config{SQLite: path}))
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	terms := func() (terms string) {
+		if err := db.QueryRowContext(t.Context(), `SELECT hex(terms) FROM lexical_documents`).Scan(&terms); err != nil {
+			t.Fatal(err)
+		}
+		return terms
+	}
+	german := terms()
+	if _, err := db.ExecContext(t.Context(), `UPDATE lexical_settings SET language = 'english'`); err != nil { // as far as it got
+		t.Fatal(err)
+	}
+	must(t, "", "lexical", "settings", "ns", "--language=english", "--sqlite="+path)
+	if terms() == german {
+		t.Error("the memory still has its words by the rules of the former language")
 	}
 }
