@@ -12,6 +12,9 @@ import (
 // MaxExportsOf is how many exports of one tenant run at a time.
 const MaxExportsOf = maxExportsOf
 
+// Nearest is nearest.
+var Nearest = nearest
+
 // Limit sets how long the store may work on any call, and a receiver may take for a message.
 func (s *Server) Limit(call, send time.Duration) *Server {
 	s.limits = limits{call, call, call, send}
