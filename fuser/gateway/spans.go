@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -11,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/fusion"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -100,14 +98,19 @@ func endLeg(span trace.Span, o outcome) {
 func overlap(outcomes []outcome, k int) (share float64, compared bool) {
 	pairs := 0
 	for i, a := range outcomes {
+		first := a.answer.hits[:min(k, len(a.answer.hits))]
+		ids := make(map[string]bool, len(first))
+		for _, hit := range first {
+			ids[hit.ID] = true
+		}
 		for _, b := range outcomes[i+1:] {
-			first, second := a.answer.hits[:min(k, len(a.answer.hits))], b.answer.hits[:min(k, len(b.answer.hits))]
+			second := b.answer.hits[:min(k, len(b.answer.hits))]
 			if a.namespace != b.namespace || len(first) == 0 || len(second) == 0 {
 				continue
 			}
 			common := 0
-			for _, hit := range first {
-				if slices.ContainsFunc(second, func(other fusion.Hit) bool { return other.ID == hit.ID }) {
+			for _, hit := range second {
+				if ids[hit.ID] {
 					common++
 				}
 			}
