@@ -324,9 +324,7 @@ func (m *merge) rank() {
 		}
 		m.top = slices.Insert(m.top, place, d)
 	}
-	for _, quota := range m.options.Quotas {
-		m.fill(quota)
-	}
+	m.meetQuotas()
 }
 
 // reserve selects the best of the documents that are not in top, in order.

@@ -476,3 +476,34 @@ func BenchmarkFuse(b *testing.B) {
 		fusion.Fuse(lists, fusion.Options{Method: rrf, K: 60, Sort: relevance, Limit: 10})
 	}
 }
+
+// TestQuotasOfLongLists: quotas take no longer than the search with the highest depth in all namespaces of a recall.
+func TestQuotasOfLongLists(t *testing.T) {
+	const namespaces, depth = 16, 1000
+	var lists []fusion.List
+	for n := range namespaces {
+		for l, name := range []string{"lexical", "dense", "graph"} {
+			of := fusion.List{Leg: name, Namespace: fmt.Sprint(n), Weight: 1, Answered: true, Kind: []triskelev1.ScoreKind{bm25, cosine, hops}[l]}
+			for h := range depth {
+				of.Hits = append(of.Hits, fusion.Hit{ID: fmt.Sprint(name, h), Score: 1 - float64(h)/depth})
+			}
+			lists = append(lists, of)
+		}
+		lists[len(lists)-1].Weight = 100
+	}
+	start := time.Now()
+	fused := fuse(lists, fusion.Options{
+		Method: triskelev1.FusionMethod_FUSION_METHOD_RRF, K: 2, Limit: depth,
+		Quotas: []fusion.Quota{{Leg: "lexical", N: depth / 2}, {Leg: "dense", N: depth / 2}},
+	})
+	counts := map[string]int{}
+	for _, f := range fused {
+		counts[f.Contributions[0].Leg]++
+	}
+	if counts["lexical"] != depth/2 || counts["dense"] != depth/2 {
+		t.Errorf("got %v, want %d of each leg with a quota", counts, depth/2)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("the quotas took %v", took)
+	}
+}

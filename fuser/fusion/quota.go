@@ -3,6 +3,8 @@ package fusion
 import (
 	"cmp"
 	"slices"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // Quota reserves places for a leg: at least N of the results are its hits, if it has so many. Other legs fill the places
@@ -12,12 +14,20 @@ type Quota struct {
 	N   int
 }
 
-// fill meets a quota. It removes the worst documents of the top that no leg with a quota found. The leg's best remaining
-// hits take their places.
-func (m *merge) fill(quota Quota) {
-	missing := min(quota.N, m.options.Limit)
+// meetQuotas meets the quotas one after another.
+func (m *merge) meetQuotas() {
+	ranks := slice.Map(m.options.Quotas, func(q Quota) []int32 { return m.ranksBy(q.Leg) })
+	for i, quota := range m.options.Quotas {
+		m.fill(quota.N, ranks[i], ranks)
+	}
+}
+
+// fill gives n places to the documents that have one of the ranks, if there are so many. It removes the worst documents of the top that no
+// leg with a quota found: they have none of all ranks. The leg's best remaining hits take their places.
+func (m *merge) fill(n int, ranks []int32, all [][]int32) {
+	missing := min(n, m.options.Limit)
 	for _, d := range m.top {
-		if m.rankBy(d, quota.Leg) > 0 {
+		if ranks[d] > 0 {
 			missing--
 		}
 	}
@@ -26,16 +36,16 @@ func (m *merge) fill(quota Quota) {
 	}
 	type candidate struct{ document, rank int32 }
 	var candidates []candidate
-	for d := range int32(len(m.documents)) {
-		if rank := m.rankBy(d, quota.Leg); rank > 0 && !slices.Contains(m.top, d) {
-			candidates = append(candidates, candidate{d, rank})
+	for d, rank := range ranks {
+		if rank > 0 && !slices.Contains(m.top, int32(d)) {
+			candidates = append(candidates, candidate{int32(d), rank})
 		}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), m.compare(a.document, b.document))
 	})
 	for _, c := range candidates[:min(missing, len(candidates))] {
-		i := m.lastWithoutQuota()
+		i := m.lastWithoutQuota(all)
 		if i < 0 {
 			break
 		}
@@ -45,24 +55,25 @@ func (m *merge) fill(quota Quota) {
 }
 
 // lastWithoutQuota returns the position in top of the worst document that no leg with a quota found, -1 if there is none.
-func (m *merge) lastWithoutQuota() int {
+func (m *merge) lastWithoutQuota(ranks [][]int32) int {
 	for i := len(m.top) - 1; i >= 0; i-- {
-		if !slices.ContainsFunc(m.options.Quotas, func(q Quota) bool { return m.rankBy(m.top[i], q.Leg) > 0 }) {
+		if !slices.ContainsFunc(ranks, func(by []int32) bool { return by[m.top[i]] > 0 }) {
 			return i
 		}
 	}
 	return -1
 }
 
-// rankBy returns the rank that a leg gives a document, 0 if it lacks the document.
-func (m *merge) rankBy(d int32, leg string) int32 {
+// ranksBy returns the rank that a leg gives each document, 0 if it lacks the document.
+func (m *merge) ranksBy(leg string) []int32 {
+	ranks := make([]int32, len(m.documents))
 	for l, own := range m.each() {
 		if m.lists[l].Leg != leg {
 			continue
 		}
-		if h := slices.Index(own, d); h >= 0 {
-			return int32(h + 1)
+		for h, d := range own {
+			ranks[d] = int32(h + 1)
 		}
 	}
-	return 0
+	return ranks
 }
