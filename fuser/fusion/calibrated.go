@@ -13,7 +13,8 @@ import (
 //  3. A leg that the model has never seen adds weight × unseenPlaces / (unseenPlaces - 1 + rank): 1 for its first, so that its
 //     odds grow by e.
 //  4. If only one list of a namespace has hits, give its log-odds out in the list's own order.
-//  5. The prior and the entity boost multiply the odds. The score is the probability.
+//  5. The prior and the entity boost multiply the odds. The order is theirs, and the score is the probability: with a leg of a great
+//     weight, probabilities are 1, and tell nothing apart.
 
 const (
 	// unseenPlaces is how slowly the votes of a leg that the model has never seen fall with the rank.
@@ -22,6 +23,8 @@ const (
 	usualPrior = priorBase + priorPerUnit/2
 	// step keeps apart what has to be in a list's order.
 	step = 1e-6
+	// leastPrior is the least log-odds of a prior. That of an old memory may be 0, and even such memories have an order.
+	leastPrior = -750
 )
 
 // calibrate scores all documents.
@@ -40,7 +43,7 @@ func (m *merge) calibrate() {
 	m.keepOrders()
 	for d := range m.documents {
 		document := &m.documents[d]
-		document.score = Probability(document.score + math.Log(document.prior*document.boost))
+		document.score += max(math.Log(document.prior*document.boost), leastPrior)
 	}
 }
 
@@ -122,7 +125,7 @@ func (m *merge) explain(d int32) {
 		return
 	}
 	by := m.shares(d)
-	total, said := logOdds(document.score), 0.
+	said := 0.
 	namespace := m.lists[document.list].Namespace
 	for l, own := range m.each() {
 		list := &m.lists[l]
@@ -145,11 +148,5 @@ func (m *merge) explain(d int32) {
 		said += c.value
 		m.append(document, c)
 	}
-	document.base = total - said
-}
-
-// logOdds is the inverse of Probability, for probabilities that it returns.
-func logOdds(p float64) float64 {
-	p = min(max(p, 1e-15), 1-1e-15)
-	return math.Log(p / (1 - p))
+	document.base = document.score - said
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/triskele/triskele/fuser/fusion"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -280,6 +281,45 @@ func TestThreadsAreJudgedByScores(t *testing.T) {
 	for _, f := range fuse(of(true), options) {
 		if same := f.Score == scores[f.ID]; same != (f.Namespace == "other") {
 			t.Errorf("%s in %q has %v without threads and %v with them", f.ID, f.Namespace, scores[f.ID], f.Score)
+		}
+	}
+}
+
+// TestGreatWeights: a leg of a great weight makes all probabilities 1, and yet the order is that of its evidence, not of the importance.
+func TestGreatWeights(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e"}
+	for _, weight := range []float64{1, 10, 100} {
+		lists := legs(names, names, names)
+		for l := range lists {
+			for h := range lists[l].Hits {
+				lists[l].Hits[h].Importance = float64(h) / 10
+			}
+		}
+		lists[0].Weight = weight
+		fused := fuse(lists, fusion.Options{Method: calibrated, Sort: relevance, Limit: 10})
+		if got := ids(fused); !slices.Equal(got, names) {
+			t.Errorf("weight %v: got %v, want %v", weight, got, names)
+		}
+	}
+}
+
+// TestVeryOldMemories: memories of which no odds are left still have the order of their evidence.
+func TestVeryOldMemories(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	lists := legs(names, names, nil)
+	for l := range lists {
+		for h := range lists[l].Hits {
+			lists[l].Hits[h].Importance = float64(h) / 10
+		}
+	}
+	recency := fusion.Recency{Weight: 1, HalfLife: time.Hour, Now: day(2000)}
+	fused := fuse(lists, fusion.Options{Method: calibrated, Sort: relevance, Limit: 10, Recency: recency})
+	if got := ids(fused); !slices.Equal(got, names) {
+		t.Errorf("got %v, want %v", got, names)
+	}
+	for _, f := range fused {
+		if math.IsInf(f.Base, 0) || math.IsNaN(f.Base) {
+			t.Errorf("%s: got the base %v, want a number", f.ID, f.Base)
 		}
 	}
 }

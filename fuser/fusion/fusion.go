@@ -175,8 +175,8 @@ type key struct{ namespace, id string }
 
 // document is one memory of at least one list.
 type document struct {
-	list, hit   int32 // its first occurrence
-	score       float64
+	list, hit   int32   // its first occurrence
+	score       float64 // calibrated: log-odds
 	prior       float64
 	exact       bool
 	entities    int
@@ -387,6 +387,9 @@ func (m *merge) hits(selected []int32) []Fused {
 			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior, Exact: d.exact,
 			Entities: d.entities, Boost: d.boost, Base: d.base,
 			Contributions: contributions[start:len(contributions):len(contributions)],
+		}
+		if m.options.Method == calibrated {
+			fused[i].Score = Probability(d.score)
 		}
 	}
 	return fused
