@@ -194,7 +194,8 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		tell := result.Done
 		result.Done = func(end balancer.DoneInfo) {
 			e.running.Add(-1)
-			if hurried && status.Code(end.Err) == codes.DeadlineExceeded {
+			notReady := end.Err == nil && !end.BytesSent // gRPC picks again
+			if notReady || hurried && status.Code(end.Err) == codes.DeadlineExceeded {
 				done(resilience.ErrIgnored)
 			} else {
 				done(resultOf(end.Err))
