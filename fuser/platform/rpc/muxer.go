@@ -44,7 +44,8 @@ func (m *muxer) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	if a, ok := raw.(*handoffConn); ok {
 		conn = a.Conn
 	}
-	defer context.AfterFunc(m.closing, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })() // idle browsers must not delay it
+	plain := conn
+	defer context.AfterFunc(m.closing, func() { _ = plain.SetDeadline(time.Unix(1, 0)) })() // idle browsers must not delay it
 	var info credentials.AuthInfo
 	var speaksHTTP2 bool
 	if m.config != nil {
