@@ -30,6 +30,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/resilience"
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/embed"
 )
@@ -112,6 +113,7 @@ func New(config Config) (*Embedder, error) {
 		Name: config.Provider, Timeout: coolDown,
 		ReadyToTrip:  func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !serverFailed(err) },
+		IsExcluded:   func(err error) bool { return errors.Is(err, resilience.ErrIgnored) },
 	})
 	return e, nil
 }
@@ -172,7 +174,7 @@ func retryable(err error) bool {
 }
 
 // serverFailed reports whether an error counts as a failure of the server for the circuit breaker. Refusals of a wrong
-// request do not count, nor do cancelled requests.
+// request do not count.
 func serverFailed(err error) bool {
 	var malformed *malformedError
 	return err != nil && (retryable(err) || errors.As(err, &malformed))
@@ -213,7 +215,13 @@ func (e *Embedder) ask(ctx context.Context, kind kind, texts []string) (response
 		return response{}, err
 	}
 	for attempt := 1; ; attempt++ {
-		answer, err := e.breaker.Execute(func() (response, error) { return e.attempt(ctx, body, len(texts)) })
+		answer, err := e.breaker.Execute(func() (response, error) {
+			answer, err := e.attempt(ctx, body, len(texts))
+			if err != nil && ctx.Err() != nil { // a caller in a hurry says nothing about the server
+				err = resilience.ErrIgnored
+			}
+			return answer, err
+		})
 		if err == nil {
 			return answer, nil
 		}

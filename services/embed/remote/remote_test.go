@@ -537,3 +537,36 @@ func TestPanicIsTheBatchs(t *testing.T) {
 		t.Errorf("got %v, want a panic without its value", err)
 	}
 }
+
+// Callers with little time say nothing about the server: others still reach it.
+func TestHurriedCallers(t *testing.T) {
+	t.Parallel()
+	var patient atomic.Bool
+	url, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if !patient.Load() {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, `[[3,4]]`)
+	})
+	e := newEmbedder(t, Config{Provider: "tei", URL: url})
+	for i := range 2 * tripAfter {
+		ctx, cancel := context.WithCancel(t.Context())
+		if i%2 == 0 {
+			ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+		} else {
+			time.AfterFunc(20*time.Millisecond, cancel)
+		}
+		if _, err := e.EmbedQuery(ctx, "hello"); !errors.Is(err, ctx.Err()) {
+			t.Errorf("got %v, want %v", err, ctx.Err())
+		}
+		cancel()
+	}
+	if counts := e.breaker.Counts(); counts.TotalFailures+counts.TotalSuccesses > 0 {
+		t.Errorf("the circuit breaker has counted %+v, want no call", counts)
+	}
+	patient.Store(true)
+	if _, err := e.EmbedQuery(t.Context(), "hello"); err != nil {
+		t.Errorf("a caller with time: got %v", err)
+	}
+}
