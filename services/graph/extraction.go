@@ -98,7 +98,7 @@ func (l *Leg) PutExtraction(ctx context.Context, r record.Record, x Extraction) 
 	for i := range facts {
 		facts[i].Memory = r.ID
 	}
-	list, concepts, err := statements(facts)
+	list, err := statements(facts)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (l *Leg) PutExtraction(ctx context.Context, r record.Record, x Extraction) 
 		if err := tx.In(postgres.Entered).Send(ctx, b); err != nil || len(list) == 0 {
 			return err
 		}
-		_, err = putFacts(ctx, tx, r.Namespace, OriginModel, list, concepts)
+		_, err = putFacts(ctx, tx, r.Namespace, OriginModel, list)
 		return err
 	}); err != nil || !stored {
 		return err

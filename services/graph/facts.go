@@ -75,32 +75,30 @@ type statement struct {
 	fact
 	single   bool
 	from, to time.Time
+	named    [2]Concept // source and target as the fact spells them, unless they are stored already
 }
 
-// statements converts facts, without duplicates and self-relations, sorted by memory. It also returns their concepts.
-func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err error) {
+// statements converts facts, without duplicates and self-relations, sorted by memory.
+func statements(facts []Fact) (list []statement, err error) {
 	type identity struct {
 		memory uuid.UUID
 		fact
 	}
-	concepts = map[int64]Concept{}
 	seen := map[identity]int{}
 	for _, f := range facts {
 		if err := f.Check(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		var ends [2]int64
+		var named [2]Concept
 		for i, name := range []string{f.Subject, f.Object} {
-			k := Key(name)
-			ends[i] = conceptID(k)
-			if _, known := concepts[ends[i]]; !known {
-				concepts[ends[i]] = Concept{Key: k, Name: strings.Join(strings.Fields(name), " "), Kind: KindName}
-			}
+			named[i] = Concept{Key: Key(name), Name: strings.Join(strings.Fields(name), " "), Kind: KindName}
+			ends[i] = conceptID(named[i].Key)
 		}
 		if ends[0] == ends[1] {
 			continue
 		}
-		s := statement{f.Memory, fact{ends[0], ends[1], relationOf(f.Relation)}, f.Single, f.From, f.To}
+		s := statement{f.Memory, fact{ends[0], ends[1], relationOf(f.Relation)}, f.Single, f.From, f.To, named}
 		id := identity{s.memory, s.fact}
 		if at, twice := seen[id]; twice {
 			list[at] = s
@@ -110,19 +108,19 @@ func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err
 		list = append(list, s)
 	}
 	slices.SortStableFunc(list, func(a, b statement) int { return compareIDs(a.memory, b.memory) })
-	return list, concepts, nil
+	return list, nil
 }
 
 // PutFacts stores facts of a namespace atomically and returns their number. A fact replaces one with the same memory,
 // subject, relation and object. Facts of missing or sensitive memories are skipped. If the embedder fails, the facts
 // are stored without vectors.
 func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (stored int, err error) {
-	list, concepts, err := statements(facts)
+	list, err := statements(facts)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
 	if err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
-		stored, err = putFacts(ctx, tx, namespace, origin, list, concepts)
+		stored, err = putFacts(ctx, tx, namespace, origin, list)
 		return err
 	}); err != nil {
 		return 0, err
@@ -131,7 +129,7 @@ func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, fac
 }
 
 // putFacts stores the statements of memories that exist and are not sensitive, and returns their number.
-func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin Origin, statements []statement, concepts map[int64]Concept) (int, error) {
+func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin Origin, statements []statement) (int, error) {
 	current, err := lock(ctx, tx, namespace, memoriesOf(statements))
 	if err != nil || len(current) == 0 {
 		return 0, err
@@ -151,7 +149,7 @@ func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin Origin,
 	var named []Concept
 	now := maps.Clone(had)
 	for _, s := range statements {
-		named = append(named, concepts[s.source], concepts[s.target])
+		named = append(named, s.named[:]...)
 		now[s.memory] = append(now[s.memory], mention{s.source, salienceFact}, mention{s.target, salienceFact})
 	}
 	putConcepts(b, namespace, named)

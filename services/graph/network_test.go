@@ -539,3 +539,23 @@ func TestHubsSayNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestNamesOfSkippedFacts: a concept is not spelled as in a fact that is skipped, since its memory is sensitive or gone.
+func TestNamesOfSkippedFacts(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		plain, secret := storetest.Record(ns, "plain", nil), storetest.Record(ns, "secret", func(r *record.Record) { r.Sensitive = true })
+		f.Insert(t, plain, secret)
+		stored, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
+			{Memory: secret.ID, Subject: "CANARY Wharf", Relation: "opens", Object: "Gate"},
+			{Memory: uuid.New(), Subject: "CANARY wharf", Relation: "opens", Object: "CANARY wharf"},
+			{Memory: plain.ID, Subject: "Canary Wharf", Relation: "opens", Object: "gate"},
+		})
+		if err != nil || stored != 1 {
+			t.Fatalf("stored %d, %v, want 1", stored, err)
+		}
+		if left := f.Holding(t, "CANARY"); len(left) != 0 {
+			t.Errorf("the spelling of a skipped fact is in %v", left)
+		}
+	})
+}
