@@ -245,7 +245,8 @@ type meaning struct {
 	scale
 }
 
-// meaningOf embeds a query. It returns no vector if the embedder fails or is late: names link without it.
+// meaningOf embeds a query. It returns no vector if the embedder fails or is late, or does not tell texts of the samples' language apart:
+// names link without it.
 func (l *Leg) meaningOf(ctx context.Context, q leg.Query) meaning {
 	if l.config.Embedder == nil || q.Text == "" {
 		return meaning{}
@@ -256,7 +257,7 @@ func (l *Leg) meaningOf(ctx context.Context, q leg.Query) meaning {
 		defer cancel()
 	}
 	cosines, err := l.scale(ctx)
-	if err != nil {
+	if err != nil || cosines.same <= cosines.unlike {
 		return meaning{}
 	}
 	vector, err := l.config.Embedder.EmbedQuery(ctx, l.config.Embedder.Model().QueryPrefix+q.Text)

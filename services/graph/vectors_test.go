@@ -322,3 +322,35 @@ func TestStuckEmbedder(t *testing.T) {
 	cancel()
 	<-patient
 }
+
+// foreign knows no word of the samples' language.
+type foreign struct{ meanings }
+
+func (f *foreign) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
+	vectors, err := f.EmbedDocuments(ctx, []string{text})
+	if err != nil {
+		return nil, err
+	}
+	return vectors[0], nil
+}
+
+func (f *foreign) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
+	out, err := f.meanings.EmbedDocuments(ctx, texts)
+	for i, text := range texts {
+		if !strings.HasPrefix(text, "灯") && err == nil {
+			clear(out[i])
+		}
+	}
+	return out, err
+}
+
+// TestModelOfAnotherLanguage: a model for which the samples have no meaning links nothing by meaning, instead of everything.
+func TestModelOfAnotherLanguage(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := means(f, &foreign{meanings{name: "foreign"}})
+		index(t, f, s, tagged("a", "灯台"), tagged("b", "灯籠"))
+		if got := search(t, s, ranked("灯火 lantern")); len(got.Hits) > 0 {
+			t.Errorf("got %+v, want no hits", got.Hits)
+		}
+	})
+}
