@@ -34,11 +34,12 @@ type inverted struct {
 	emptied []uint32 // numbers whose last posting has gone
 	sorted  []uint32 // all numbers in the order of terms, while Settings.Prefix is set
 
-	forward   []page      // by row / pageRows
-	hashes    [][2]uint64 // of content and title, by row
-	lengths   []uint16    // in tenths, by row
-	documents int64       // rows with a document
-	length    int64       // sum of lengths
+	forward   []page             // by row / pageRows
+	many      map[manyKey]uint16 // frequencies in tenths that postings have no room for
+	hashes    [][2]uint64        // of content and title, by row
+	lengths   []uint16           // in tenths, by row
+	documents int64              // rows with a document
+	length    int64              // sum of lengths
 	bytes     int64
 
 	only    map[string]bool // terms that are kept; nil for all
@@ -50,8 +51,11 @@ type inverted struct {
 	encoded []byte   // scratch
 }
 
+// manyKey is a term, by its number, in a row.
+type manyKey struct{ number, row uint32 }
+
 // term is a term of the dictionary with its postings, in the order of rows. A posting is the row, shifted left by 8, and the
-// term's frequency in tenths, or manyTenths for that and any higher frequency.
+// term's frequency in tenths, or manyTenths for that and any higher frequency: inverted.many has it.
 type term struct {
 	name     string
 	postings []uint32
@@ -63,12 +67,12 @@ const (
 	manyTenths = 255
 	// maxRows is the number of rows that postings can name.
 	maxRows = 1 << 24
-	// termBytes is about the memory of a term without its name and its postings.
-	termBytes = 96
+	// termBytes is about the memory of a term without its name and its postings, and manyBytes that of an entry in inverted.many.
+	termBytes, manyBytes = 96, 24
 )
 
 func newInverted(rows *replica.Rows) *inverted {
-	return &inverted{rows: rows, settings: DefaultSettings(), numbers: map[uint64]uint32{}, seed: maphash.MakeSeed()}
+	return &inverted{rows: rows, settings: DefaultSettings(), numbers: map[uint64]uint32{}, many: map[manyKey]uint16{}, seed: maphash.MakeSeed()}
 }
 
 // Bytes implements replica.Part.
@@ -196,6 +200,10 @@ func (p *inverted) replace(row uint32, d *document) {
 	p.remove(row)
 	for _, key := range p.keys {
 		number, tf := uint32(key>>32), d.terms[uint32(key)].tf
+		if tf >= manyTenths {
+			p.many[manyKey{number, row}] = uint16(tf)
+			p.bytes += manyBytes
+		}
 		if p.loading != nil {
 			p.loading.count(number, row, uint16(tf), uint16(d.length))
 		} else {
@@ -300,6 +308,10 @@ func (p *inverted) remove(row uint32) {
 	for number := range forwardTerms(p.forwardOf(row)) {
 		t := &p.terms[number]
 		at, _ := slices.BinarySearch(t.postings, row<<8)
+		if t.postings[at]&manyTenths == manyTenths {
+			delete(p.many, manyKey{number, row})
+			p.bytes -= manyBytes
+		}
 		t.postings = slices.Delete(t.postings, at, at+1)
 		if p.bytes -= 5; len(t.postings) == 0 {
 			p.emptied = append(p.emptied, number)
@@ -375,15 +387,4 @@ func occurrencesSize(data []byte) int {
 			return i
 		}
 	}
-}
-
-// frequency returns the exact frequency, in tenths, of a term in a row.
-func (p *inverted) frequency(number, row uint32) int {
-	for at, occurrences := range forwardTerms(p.forwardOf(row)) {
-		if at == number {
-			tf, _ := frequencyIn(occurrences)
-			return min(tf, 1<<16-1)
-		}
-	}
-	return 0
 }

@@ -612,3 +612,32 @@ func TestEncode(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileDocuments: frequencies beyond those that postings hold take no longer. Else memories that repeat a thousand words would hold
+// a search up for seconds beyond its deadline.
+func TestHostileDocuments(t *testing.T) {
+	t.Parallel()
+	m := newImage(DefaultSettings())
+	const terms, times, memories = 500, 60, 600
+	var occurrences []occurrence
+	for term := range terms {
+		for i := range times {
+			occurrences = append(occurrences, occurrence{fmt.Sprintf("w%04d", term), i*terms + term, 0})
+		}
+	}
+	row := encode(record.Record{}, occurrences)
+	for range memories {
+		id := uuid.New()
+		m.rows.Put(replica.Memory{ID: id})
+		m.index.put(t.Context(), id, row)
+	}
+	var words []string
+	for term := range maxTerms {
+		words = append(words, fmt.Sprintf("w%04d", terms-1-term))
+	}
+	start := time.Now()
+	result := m.search(t, leg.Query{Text: strings.Join(words, " "), Depth: 10})
+	if took := time.Since(start); took > 2*time.Second || len(result.Hits) != 10 {
+		t.Errorf("got %d hits in %v, want 10 in less than 2 s", len(result.Hits), took)
+	}
+}

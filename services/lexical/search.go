@@ -177,7 +177,7 @@ func (s *bm25) contribution(t *sought, posting uint32) float64 {
 	}
 	row, tf := posting>>8, int(posting&manyTenths)
 	if tf == manyTenths {
-		tf = s.frequency(t.number, row)
+		tf = int(s.many[manyKey{t.number, row}])
 	}
 	of := &s.saturation
 	if s.mixed && s.rows.HasNeighbours(row) {
