@@ -738,3 +738,36 @@ func TestMetadataTakesLong(t *testing.T) {
 		}
 	})
 }
+
+// full is a part that has no room for changes.
+type full struct{}
+
+func (full) Drop(uint32)  {}
+func (full) Bytes() int64 { return 0 }
+
+func (full) Read(_ context.Context, _ replica.Tx, _ string, ids []uuid.UUID) (func(), error) {
+	if ids != nil {
+		return nil, replica.ErrTooLarge
+	}
+	return nil, nil
+}
+
+// A namespace that gets too large is loaded anew, which finds that it is. The database answers.
+func TestGrownTooLarge(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set := images(t, f, strict())
+		set.Register("full", replica.Records, func(*replica.Rows) replica.Part { return full{} })
+		f.Insert(t, storetest.Record("n", "x", nil))
+		search(t, set, "n", record.Filter{})
+		f.Insert(t, storetest.Record("n", "y", nil))
+		view, err := set.View(t.Context(), "n", replica.Need{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer view.Close()
+		if view.Away || set.Concern() != "" {
+			t.Errorf("got away %v and the concern %q, want none", view.Away, set.Concern())
+		}
+	})
+}

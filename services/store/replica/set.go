@@ -334,12 +334,13 @@ func (s *Set) complete(img *image, need Need) {
 	}()
 }
 
-// answered reports whether an error shows that the database answers, but what it has cannot be read.
+// answered reports whether an error shows that the database answers, but what it has cannot be read or kept.
 func answered(err error) bool {
 	var server *pgconn.PgError
 	var row *rowError
 	var panicked *panics.Error
-	return !postgres.IsTimeout(err) && !postgres.IsUnreachable(err) && (errors.As(err, &row) || errors.As(err, &panicked) || errors.As(err, &server))
+	return errors.Is(err, ErrTooLarge) ||
+		!postgres.IsTimeout(err) && !postgres.IsUnreachable(err) && (errors.As(err, &row) || errors.As(err, &panicked) || errors.As(err, &server))
 }
 
 var errAway = errors.New(away)
