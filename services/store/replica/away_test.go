@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,4 +129,61 @@ func TestSizeOfAnImage(t *testing.T) {
 	if !slices.Contains(img.seen, 2*maxSequences) || slices.Contains(img.seen, maxSequences) {
 		t.Errorf("of %d numbers of writes, the image does not know the last %d", len(u.sequences), maxSequences)
 	}
+}
+
+// missing is a database without namespaces at first. It looks for one when it is let go.
+type missing struct {
+	source
+	looking chan struct{}
+	looks   atomic.Int64
+	exists  atomic.Bool
+}
+
+func (m *missing) snapshot(context.Context, string, bool, func(Tx) error) error {
+	m.looks.Add(1)
+	err := errNoNamespace
+	if m.exists.Load() {
+		err = errors.New("it exists")
+	}
+	m.looking <- struct{}{}
+	return err
+}
+
+// TestCreatedWhileItIsLookedFor: a namespace that was created before a search arrived is not taken for missing because another search
+// had looked for it before.
+func TestCreatedWhileItIsLookedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := New(ctx, sqldb.Store{}, Config{Memory: 1}, noop.Meter{}, slog.New(slog.DiscardHandler))
+		s.Register("none", Records, func(*Rows) Part { return nothing{} })
+		database := &missing{looking: make(chan struct{})}
+		s.source = database
+		first, second := make(chan error, 1), make(chan error, 1)
+		search := func(into chan error) {
+			v, err := s.View(ctx, "n", Need{}, 1)
+			if err == nil {
+				v.Close()
+			}
+			into <- err
+		}
+		go search(first)
+		synctest.Wait() // it looks
+		time.Sleep(time.Millisecond)
+		database.exists.Store(true)
+		go search(second)
+		synctest.Wait()
+		<-database.looking
+		if err := <-first; err != nil {
+			t.Errorf("the search before the namespace existed: got %v, want none", err)
+		}
+		synctest.Wait()
+		if looks := database.looks.Load(); looks != 2 {
+			t.Fatalf("the database was asked %d times, want once by each search", looks)
+		}
+		<-database.looking
+		if err := <-second; err == nil {
+			t.Error("the search after the namespace existed takes it for missing")
+		}
+		cancel()
+	})
 }

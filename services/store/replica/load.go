@@ -60,6 +60,7 @@ func (s *Set) load(img *image) {
 		s.weigh(img, img.size())
 		s.wakeFollower() // it may have looked before the image was loaded
 	case errors.Is(err, errNoNamespace):
+		img.checked = start
 		s.remove(img)
 	default:
 		img.rows, img.parts = nil, nil

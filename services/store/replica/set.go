@@ -168,7 +168,10 @@ func (s *Set) View(ctx context.Context, namespace string, need Need, share float
 	arrived, told := time.Now(), s.told.Load()
 	sure := need.AtLeast == 0
 	for range mostTries {
-		img, err := s.loadedImage(ctx, namespace, need.Question, share)
+		img, err := s.loadedImage(ctx, namespace, need.Question, share, arrived)
+		if errors.Is(err, errDead) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -357,8 +360,9 @@ func (s *Set) lost(ctx context.Context, err error) {
 	}
 }
 
-// loadedImage returns the image of a namespace, loaded; that of an empty one if the namespace does not exist.
-func (s *Set) loadedImage(ctx context.Context, namespace, question string, share float64) (*image, error) {
+// loadedImage returns the image of a namespace, loaded; that of an empty one if the namespace does not exist. The error is errDead if it
+// did not before a search arrived.
+func (s *Set) loadedImage(ctx context.Context, namespace, question string, share float64, arrived time.Time) (*image, error) {
 	img, loading, err := s.find(namespace, question)
 	if loading == nil {
 		return img, err
@@ -379,7 +383,11 @@ func (s *Set) loadedImage(ctx context.Context, namespace, question string, share
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if errors.Is(img.err, errNoNamespace) {
+	switch {
+	case !errors.Is(img.err, errNoNamespace):
+	case img.checked.Before(arrived):
+		return nil, errDead
+	default:
 		return s.empty, nil
 	}
 	return img, img.err
