@@ -48,6 +48,8 @@ func (s *Set) load(img *image) {
 	defer func() {
 		close(img.loading)
 		img.loading = nil
+		s.coming -= img.coming
+		img.coming = 0
 		large := img.bytes >= allowedGarbage
 		s.mu.Unlock()
 		if large {
@@ -133,7 +135,7 @@ func (s *Set) read(ctx context.Context, img *image, whole bool) (at position, er
 						for j := range sizes {
 							all += sizes[j].Load()
 						}
-						return s.fits(all)
+						return s.fits(img, all)
 					}
 					apply, err := part.Read(ctx, tx, img.namespace, nil)
 					if err != nil {
@@ -150,7 +152,7 @@ func (s *Set) read(ctx context.Context, img *image, whole bool) (at position, er
 	if err := reading.Wait(); err != nil {
 		return at, err
 	}
-	return at, s.fits(img.size())
+	return at, s.fits(img, img.size())
 }
 
 // putAll reads all memories. Another goroutine puts them into the rows meanwhile.
@@ -176,7 +178,7 @@ func (s *Set) putAll(ctx context.Context, tx Tx, img *image) error {
 		}
 		return err
 	})
-	tx.check = func() error { return s.fits(bytes.Load()) }
+	tx.check = func() error { return s.fits(img, bytes.Load()) }
 	batch := make([]Memory, 0, putAtOnce)
 	err := readMemories(ctx, tx, img.namespace, nil, func(m Memory, _ int64) {
 		if batch = append(batch, m); len(batch) == putAtOnce {
@@ -190,9 +192,20 @@ func (s *Set) putAll(ctx context.Context, tx Tx, img *image) error {
 	return cmp.Or(err, panicked)
 }
 
-func (s *Set) fits(bytes int64) error {
-	if bytes > s.bytes {
+// errCrowded is the error for an image that has no room while others are being loaded.
+var errCrowded = fmt.Errorf("%w: with others that are being loaded it is too large (--search-memory)", ErrCold)
+
+// fits notes the bytes of an image that is being loaded, and returns an error if there is no room for them.
+func (s *Set) fits(img *image, bytes int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.coming += bytes - img.coming
+	img.coming = bytes
+	switch {
+	case bytes > s.bytes:
 		return ErrTooLarge
+	case s.coming > s.bytes:
+		return errCrowded
 	}
 	return nil
 }

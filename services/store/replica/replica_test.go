@@ -739,6 +739,50 @@ func TestMetadataTakesLong(t *testing.T) {
 	})
 }
 
+// reserved is a part that takes three quarters of the memory while it is loaded.
+type reserved struct {
+	reading chan string
+	hold    chan struct{}
+}
+
+func (reserved) Drop(uint32)  {}
+func (reserved) Bytes() int64 { return 3 << 18 }
+
+func (p reserved) Read(ctx context.Context, tx replica.Tx, namespace string, _ []uuid.UUID) (func(), error) {
+	var n int64
+	err := tx.Each(ctx, `WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 20000) SELECT n FROM r`, nil, []any{&n}, func() error { return nil })
+	if p.reading <- namespace; err == nil && namespace == "a" {
+		<-p.hold
+	}
+	return nil, err
+}
+
+// Namespaces that are loaded at a time take no more memory together than there is for all.
+func TestLoadsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set, part := images(t, f, replica.Config{Memory: 1}), reserved{make(chan string, 10), make(chan struct{})}
+		set.Register("reserved", replica.Records, func(*replica.Rows) replica.Part { return part })
+		f.Insert(t, storetest.Record("a", "x", nil), storetest.Record("b", "x", nil))
+		_ = within(t, time.Millisecond, set, "a", replica.Need{})
+		<-part.reading
+		if err := within(t, time.Minute, set, "b", replica.Need{}); !errors.Is(err, replica.ErrCold) {
+			t.Errorf("beside another one that is loaded: got %v, want %v", err, replica.ErrCold)
+		}
+		close(part.hold)
+		for _, namespace := range []string{"a", "b"} {
+			err := within(t, time.Minute, set, namespace, replica.Need{})
+			for deadline := time.Now().Add(10 * time.Second); errors.Is(err, replica.ErrCold) && time.Now().Before(deadline); {
+				time.Sleep(50 * time.Millisecond)
+				err = within(t, time.Minute, set, namespace, replica.Need{})
+			}
+			if err != nil {
+				t.Errorf("%s by itself: got %v, want no error", namespace, err)
+			}
+		}
+	})
+}
+
 // full is a part that has no room for changes.
 type full struct{}
 

@@ -60,7 +60,8 @@ type Set struct {
 
 	mu     sync.Mutex
 	images *simplelru.LRU[imageKey, *image]
-	total  int64 // bytes of all images
+	total  int64 // bytes of all images that are loaded
+	coming int64 // of those that are being loaded
 }
 
 // imageKey tells images apart.
@@ -103,7 +104,8 @@ type image struct {
 	checked time.Time // the database was asked for changes at this time or later
 	told    int64     // Set.told at this time
 	used    time.Time
-	bytes   int64
+	bytes   int64 // once it is loaded; coming before
+	coming  int64
 }
 
 func newImage(namespace, question string) *image {
