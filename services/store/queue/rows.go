@@ -146,6 +146,13 @@ func (q *Queue) Fail(ctx context.Context, index string, task Task, retryAt time.
 	return err
 }
 
+// Hasten makes tasks due that are postponed for longer than any may be: the clock has been put back since.
+func (q *Queue) Hasten(ctx context.Context, index string, most time.Duration) error {
+	_, err := q.write.In(postgres.AllNamespaces).Exec(ctx, `
+		UPDATE memory.index_queue SET not_before = now() WHERE index_name = $1 AND NOT dead AND not_before > $2`, index, time.Now().Add(most))
+	return err
+}
+
 // counts are the columns that scanStatus reads.
 const counts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead), now()`
 

@@ -32,6 +32,8 @@ const (
 	// heartbeat may fail. After a longer stall another worker repeats the work, which is harmless.
 	lease     = 15 * time.Second
 	heartbeat = lease / 3
+	// longestWait is longer than any task is postponed. Those that are, by a clock that has been put back since, are looked for every hastenEvery.
+	longestWait, hastenEvery = time.Hour, time.Minute
 	// callTime is the timeout of one call of the indexer. After maxHung timeouts without a success, the rest of a
 	// batch is not tried one by one.
 	callTime = 2 * time.Minute
@@ -69,7 +71,8 @@ type Worker struct {
 	// Tracer, if not nil, creates a span for every batch.
 	Tracer trace.Tracer
 
-	metrics metrics
+	metrics  metrics
+	hastened time.Time
 }
 
 // progress is the outcome of one step.
@@ -124,6 +127,12 @@ func (w *Worker) Run(ctx context.Context) {
 
 // step claims one batch and indexes it.
 func (w *Worker) step(ctx context.Context) (progress, error) {
+	if time.Since(w.hastened) >= hastenEvery {
+		w.hastened = time.Now()
+		if err := w.Store.Hasten(ctx, w.Index, longestWait); err != nil {
+			return nothingDue, err
+		}
+	}
 	tasks, err := w.Store.Claim(ctx, w.Index, w.Batch, lease)
 	if err != nil || len(tasks) == 0 {
 		return nothingDue, err

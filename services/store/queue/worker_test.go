@@ -385,6 +385,8 @@ func (l *list) Fail(_ context.Context, _ string, t queue.Task, retryAt time.Time
 	return nil
 }
 
+func (l *list) Hasten(context.Context, string, time.Duration) error { return nil }
+
 func (l *list) AsSensitive(context.Context, []record.Record) (bool, error) { return true, nil }
 
 func (l *list) Total(context.Context, string) (queue.Status, error) {
@@ -731,6 +733,37 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 		}
 		if got := log.String(); strings.Contains(got, "bad words") || !strings.Contains(got, "worker_test.go") {
 			t.Errorf("got the log %q, want the stack and no text", got)
+		}
+	})
+}
+
+// TestClockPutBack: a task that was postponed while the clock was a year ahead is not left for a year.
+func TestClockPutBack(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Insert(t, storetest.Record("n", "ahead", nil), storetest.Record("n", "postponed", nil))
+		for _, task := range claim(t, f, 10, time.Minute) {
+			wait := 10 * time.Minute
+			if task.Record.Content == "ahead" {
+				wait = 365 * 24 * time.Hour
+			}
+			if err := f.Queue.Fail(t.Context(), index, task, time.Now().Add(wait), false, "failed"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var seen []string
+		w := queue.Worker{Index: index, Store: f.Queue, Batch: 10, Log: storetest.Log(), Indexer: indexer(func(_ context.Context, records []record.Record) error {
+			for _, r := range records {
+				seen = append(seen, r.Content)
+			}
+			time.AfterFunc(200*time.Millisecond, cancel)
+			return nil
+		})}
+		w.Run(ctx)
+		if !slices.Equal(seen, []string{"ahead"}) {
+			t.Errorf("got %v indexed, want the memory from ahead alone", seen)
 		}
 	})
 }
