@@ -110,7 +110,7 @@ func FuzzNetwork(f *testing.F) {
 				if in.byte()%2 == 0 {
 					q.AsOf = time.UnixMicro(in.int64())
 				}
-				n.rank(q, rows.Select(q.Filter, q.AsOf).Has, text, phrases(text, maxNameWords), meaning{vector: in.vector()})
+				n.rank(t.Context(), q, rows.Select(q.Filter, q.AsOf).Has, text, phrases(text, maxNameWords), meaning{vector: in.vector()})
 				n.hops(q, rows.Select(q.Filter, q.AsOf).Has, phrases(text, maxNameWords))
 			}
 		}

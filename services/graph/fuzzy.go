@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -82,8 +83,8 @@ func trigrams(to []trigram, text string) []trigram {
 }
 
 // nearly returns the concepts most similar in spelling to a phrase of the query. Digits must match exactly:
-// Q3 is not Q2.
-func (n *network) nearly(text []word) []seed {
+// Q3 is not Q2. It returns none if ctx ends: a long query takes seconds.
+func (n *network) nearly(ctx context.Context, text []word) []seed {
 	n.buildFuzzy()
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -93,6 +94,9 @@ func (n *network) nearly(text []word) []seed {
 	best := map[uint32]float64{}
 	var grams []trigram
 	for i := range text {
+		if ctx.Err() != nil {
+			return nil
+		}
 		for j := i + 1; j <= min(i+maxResolvedWords, len(text)); j++ {
 			if stopWord(text[i].fold) || stopWord(text[j-1].fold) {
 				continue

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 )
@@ -69,8 +70,8 @@ type seed struct {
 // link picks the concepts that a query names, if one of them is specific: a title, mentioned by a single memory, or part
 // of a fact. Other names lead to too many unrelated memories. A single word found only in texts may have started a
 // sentence there. It is dropped if the query has it in lower case and also names an entity.
-func (n *network) link(text []word, ps []phrase, t moment) []seed {
-	starts := n.named(text, ps, t)
+func (n *network) link(ctx context.Context, text []word, ps []phrase, t moment) []seed {
+	starts := n.named(ctx, text, ps, t)
 	specific := func(w seed) bool {
 		return len(n.concepts[w.place()].mentions) == 1 || n.hasPage(w.place()) || n.hasFact(w.place(), t)
 	}
@@ -121,7 +122,7 @@ func (n *network) coverage(text []word, ps []phrase, starts []seed) float64 {
 
 // named returns the concepts that a query names, by exact key or else by similar spelling, with their aliases. A hub
 // is included only if it is the title of a memory.
-func (n *network) named(text []word, ps []phrase, t moment) []seed {
+func (n *network) named(ctx context.Context, text []word, ps []phrase, t moment) []seed {
 	var out []seed
 	starts := n.starts(ps)
 	for _, s := range starts {
@@ -132,7 +133,7 @@ func (n *network) named(text []word, ps []phrase, t moment) []seed {
 		out = append(out, seed{conceptNodeAt(at), specificity(s.mentions)})
 	}
 	if len(starts) == 0 {
-		out = n.nearly(text)
+		out = n.nearly(ctx, text)
 	}
 	for _, w := range out[:len(out):len(out)] {
 		for _, r := range n.concepts[w.place()].facts {

@@ -202,9 +202,9 @@ func TestWalksAreExact(t *testing.T) {
 			q.Filter.TagsAny = []string{"some"}
 		}
 		ps := phrases(text, maxNameWords)
-		starts := n.link(text, ps, momentOf(time.Time{}, false))
+		starts := n.link(t.Context(), text, ps, momentOf(time.Time{}, false))
 		pass := n.rows.Select(q.Filter, time.Time{}).Has
-		found := n.rank(q, pass, text, ps, meaning{})
+		found := n.rank(t.Context(), q, pass, text, ps, meaning{})
 		if found == nil {
 			continue
 		}
@@ -289,7 +289,7 @@ func TestHistoriesLeaveNoTrace(t *testing.T) {
 			ps := phrases(text, maxNameWords)
 			for name, search := range map[string]func(n *network) *leg.Result{
 				"pagerank": func(n *network) *leg.Result {
-					return n.rank(q, n.rows.Select(q.Filter, q.AsOf).Has, text, ps, meaning{})
+					return n.rank(t.Context(), q, n.rows.Select(q.Filter, q.AsOf).Has, text, ps, meaning{})
 				},
 				"hops": func(n *network) *leg.Result { return n.hops(q, n.rows.Select(q.Filter, q.AsOf).Has, ps) },
 			} {
@@ -377,7 +377,7 @@ func BenchmarkWalk(b *testing.B) {
 					if named == "hops" {
 						n.hops(q, pass, ps)
 					} else {
-						n.rank(q, pass, text, ps, meaning{})
+						n.rank(b.Context(), q, pass, text, ps, meaning{})
 					}
 					took = append(took, time.Since(start))
 				}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -384,9 +385,9 @@ func relationsNamed(query []word) func(relation string) bool {
 
 // rank walks from the concepts that the query names, else from the most similar concepts and facts. It returns nil if nothing
 // links. Only memories that pass are returned.
-func (n *network) rank(q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *leg.Result {
+func (n *network) rank(ctx context.Context, q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *leg.Result {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
-	starts := n.link(text, ps, time)
+	starts := n.link(ctx, text, ps, time)
 	seeds := starts
 	if len(starts) == 0 {
 		seeds = n.meant(means, time)

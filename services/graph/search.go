@@ -99,7 +99,7 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phras
 	defer view.Close()
 	var found *leg.Result
 	if n := view.Part.(*network); q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
-		found = n.rank(q, view.Has, text, ps, means)
+		found = n.rank(ctx, q, view.Has, text, ps, means)
 	} else {
 		found = n.hops(q, view.Has, ps)
 	}
@@ -107,6 +107,8 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phras
 	if found != nil {
 		result = *found
 		result.ScoreKind = scoreKind(q.Traversal)
+	} else if err := ctx.Err(); err != nil {
+		return leg.Result{}, err
 	}
 	result.From(view)
 	return result, nil

@@ -2,10 +2,15 @@ package graph
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // TestNearest holds the shortened search among many vectors against a full one. Some have been replaced, some removed.
@@ -78,10 +83,44 @@ func TestNearest(t *testing.T) {
 func TestBytesBesideSearches(t *testing.T) {
 	n, _ := generated(1, 200)
 	var searching sync.WaitGroup
-	searching.Go(func() { n.nearly(words("who saw nome1x", maxQueryWords)) })
+	searching.Go(func() { n.nearly(t.Context(), words("who saw nome1x", maxQueryWords)) })
 	n.Bytes()
 	searching.Wait()
 	if n.fuzzy.entries == 0 {
 		t.Error("no name is indexed by its spelling")
+	}
+}
+
+// TestNearlyEndsWithItsSearch: names that are spelled like words of a long query are looked for no longer than their search has time.
+func TestNearlyEndsWithItsSearch(t *testing.T) {
+	t.Parallel()
+	const concepts, syllables = 10_000, "con pro res der man ver sta com per tra"
+	n, random := newNetwork(replica.NewRows(), "", 0), rand.New(rand.NewPCG(1, 2))
+	name := func() (of string) {
+		for range 4 {
+			of += strings.Fields(syllables)[random.IntN(10)]
+		}
+		return of
+	}
+	for i := range concepts {
+		row, key := n.rows.Put(replica.Memory{ID: memoryID(i)}), name()+" "+name()
+		n.put(row, memoryRows{Mentions: []mention{{conceptID(key), salienceName}}})
+		n.name(conceptID(key), key, nil)
+	}
+	var query []string
+	for range maxQueryWords {
+		query = append(query, name()+"x")
+	}
+	text := words(strings.Join(query, " "), maxQueryWords)
+	n.nearly(t.Context(), text[:1]) // builds the index
+	start := time.Now()
+	n.nearly(t.Context(), text)
+	whole := time.Since(start)
+	ctx, cancel := context.WithTimeout(t.Context(), whole/20)
+	defer cancel()
+	start = time.Now()
+	n.nearly(ctx, text)
+	if took := time.Since(start); took > whole/2 {
+		t.Errorf("the search went on for %v of %v, though its time ended after %v", took, whole, whole/20)
 	}
 }
