@@ -37,13 +37,10 @@ func decisionToProto(d Decision) *triskelev1.Decision {
 func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecisionsRequest) (*triskelev1.ListDecisionsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
-	about, err := uuid.Nil, error(nil)
+	about, resp, err := uuid.Nil, &triskelev1.ListDecisionsResponse{}, error(nil)
 	if req.GetMemoryId() != "" {
-		if about, err = parseID("memory_id", req.GetMemoryId()); err != nil {
-			return nil, err
-		}
+		about = uuid.MustParse(req.GetMemoryId())
 	}
-	resp := &triskelev1.ListDecisionsResponse{}
 	resp.Decisions, resp.NextPageToken, err = page(req.PageSize, req.GetPageToken(), func(after Cursor, n int) ([]Decision, error) {
 		decisions, err := s.store.ListDecisions(ctx, req.GetNamespace(), about, after, n)
 		return decisions, storeError(err)
@@ -55,11 +52,7 @@ func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecision
 func (s *Server) RevertDecision(ctx context.Context, req *triskelev1.RevertDecisionRequest) (*triskelev1.RevertDecisionResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
-	id, err := parseID("id", req.GetId())
-	if err != nil {
-		return nil, err
-	}
-	d, records, err := s.store.RevertDecision(ctx, req.GetNamespace(), id)
+	d, records, err := s.store.RevertDecision(ctx, req.GetNamespace(), uuid.MustParse(req.GetId()))
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil, status.Error(codes.NotFound, "no such decision in this namespace")

@@ -220,11 +220,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 	if slices.Contains(paths, "content") && blank(changed.Content) {
 		return nil, rpc.Invalid("memory.content", "must have more than white space")
 	}
-	id, err := parseID("id", req.GetId())
-	if err != nil {
-		return nil, err
-	}
-	after, err := s.store.Update(ctx, req.GetNamespace(), id, req.GetExpectedRevision(), func(r *record.Record) error {
+	after, err := s.store.Update(ctx, req.GetNamespace(), uuid.MustParse(req.GetId()), req.GetExpectedRevision(), func(r *record.Record) error {
 		for _, path := range paths {
 			updatable[path](r, changed)
 		}
@@ -240,15 +236,11 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest) (_ *triskelev1.SupersedeResponse, err error) {
 	ctx, end := begin(ctx, s.limits.call, updateMemory, 1)
 	defer func() { end(err) }()
-	id, err := parseID("id", req.GetId())
-	if err != nil {
-		return nil, err
-	}
 	replacement, err := newRecord("replacement", req.GetReplacement())
 	if err != nil {
 		return nil, err
 	}
-	stored, old, err := s.store.Supersede(ctx, id, req.GetExpectedRevision(), replacement)
+	stored, old, err := s.store.Supersede(ctx, uuid.MustParse(req.GetId()), req.GetExpectedRevision(), replacement)
 	if err != nil {
 		return nil, publicError("replacement", err)
 	}
@@ -259,44 +251,27 @@ func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest
 func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (_ *triskelev1.ForgetResponse, err error) {
 	ctx, end := begin(ctx, s.limits.call, deleteMemory, len(req.GetIds()))
 	defer func() { end(err) }()
-	ids, err := parseIDs(req.GetIds())
-	if err != nil {
-		return nil, err
-	}
-	n, err := s.store.Forget(ctx, req.GetNamespace(), ids)
+	n, err := s.store.Forget(ctx, req.GetNamespace(), parseIDs(req.GetIds()))
 	if err != nil {
 		return nil, publicError("ids", err)
 	}
 	return &triskelev1.ForgetResponse{Forgotten: n}, nil
 }
 
-func parseID(field, text string) (uuid.UUID, error) {
-	id, err := uuid.Parse(text)
-	if err != nil {
-		return uuid.Nil, rpc.Invalid(field, "must be a UUID")
-	}
-	return id, nil
-}
-
-func parseIDs(texts []string) (ids []uuid.UUID, err error) {
-	ids = make([]uuid.UUID, len(texts))
+// parseIDs parses ids, which the contract has as UUIDs.
+func parseIDs(texts []string) []uuid.UUID {
+	ids := make([]uuid.UUID, len(texts))
 	for i, text := range texts {
-		if ids[i], err = parseID(fmt.Sprintf("ids[%d]", i), text); err != nil {
-			return nil, err
-		}
+		ids[i] = uuid.MustParse(text)
 	}
-	return ids, nil
+	return ids
 }
 
 // Get implements triskelev1.MemoryServiceServer.
 func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
-	ids, err := parseIDs(req.GetIds())
-	if err != nil {
-		return nil, err
-	}
-	records, memories, err := s.get(ctx, req.GetNamespace(), ids)
+	records, memories, err := s.get(ctx, req.GetNamespace(), parseIDs(req.GetIds()))
 	if err != nil {
 		return nil, err
 	}
