@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -11,20 +12,34 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/rpc"
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
+
+// forwarding are the handlers of a gateway that forwards.
+type forwarding struct{ grpc.ServiceDesc }
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (f *forwarding) RegisterService(service *grpc.ServiceDesc, _ any) { f.ServiceDesc = *service }
+
+func forward(to grpc.ClientConnInterface) (f forwarding) {
+	gateway.Forward(&f, to)
+	return f
+}
 
 // endless is a memory service whose exports have no end.
 type endless struct {
-	triskelev1.MemoryServiceClient
+	grpc.ClientConnInterface
 	grpc.ClientStream
 }
 
-func (e endless) Export(context.Context, *triskelev1.ExportRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[triskelev1.ExportResponse], error) {
+func (e endless) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return e, nil
 }
 
-func (endless) Recv() (*triskelev1.ExportResponse, error) { return &triskelev1.ExportResponse{}, nil }
+func (endless) SendMsg(any) error { return nil }
+
+func (endless) CloseSend() error { return nil }
+
+func (endless) RecvMsg(any) error { return nil }
 
 // asleep is a caller that takes nothing until its call ends.
 type asleep struct {
@@ -34,7 +49,9 @@ type asleep struct {
 
 func (a asleep) Context() context.Context { return a.ctx }
 
-func (a asleep) Send(*triskelev1.ExportResponse) error {
+func (asleep) RecvMsg(any) error { return nil }
+
+func (a asleep) SendMsg(any) error {
 	<-a.ctx.Done()
 	return a.ctx.Err()
 }
@@ -45,7 +62,9 @@ func TestExportToSomebodyAsleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*rpc.SendTime)
 		defer cancel()
-		err := gateway.NewForwarder(endless{}).Export(&triskelev1.ExportRequest{}, asleep{ctx: ctx})
+		streams := forward(endless{}).Streams
+		export := slices.IndexFunc(streams, func(s grpc.StreamDesc) bool { return s.StreamName == "Export" })
+		err := streams[export].Handler(nil, asleep{ctx: ctx})
 		if status.Code(err) != codes.DeadlineExceeded || ctx.Err() != nil {
 			t.Errorf("got %v, the call ended: %v; want DEADLINE_EXCEEDED before that", err, ctx.Err())
 		}
@@ -54,12 +73,14 @@ func TestExportToSomebodyAsleep(t *testing.T) {
 
 // without is a memory service without its database.
 type without struct {
-	triskelev1.MemoryServiceClient
+	grpc.ClientConnInterface
 	err error
 }
 
-func (w without) Get(context.Context, *triskelev1.GetRequest, ...grpc.CallOption) (*triskelev1.GetResponse, error) {
-	return nil, w.err
+func (w without) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return w.err }
+
+func passing(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	return handle(ctx, request)
 }
 
 // The service's own errors pass. Those of its connection name its address.
@@ -72,7 +93,7 @@ func TestUnavailable(t *testing.T) {
 		{rpc.PartAway("the node cannot be reached"), "the node cannot be reached"},
 		{status.Error(codes.Unavailable, "dial tcp 10.0.0.7:7401: refused"), "the memory service cannot be reached"},
 	} {
-		_, err := gateway.NewForwarder(without{err: x.err}).Get(t.Context(), &triskelev1.GetRequest{})
+		_, err := forward(without{err: x.err}).Methods[0].Handler(nil, t.Context(), func(any) error { return nil }, passing)
 		if got := status.Convert(err).Message(); got != x.want {
 			t.Errorf("got %q, want %q", got, x.want)
 		}

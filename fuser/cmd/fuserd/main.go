@@ -85,8 +85,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	memory := triskelev1.NewMemoryServiceClient(conn)
-	g, err := gateway.New(config, legs, memory, tel, log)
+	g, err := gateway.New(config, legs, triskelev1.NewMemoryServiceClient(conn), tel, log)
 	if err != nil {
 		return settings.Wrong(err)
 	}
@@ -96,7 +95,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 		return err
 	}
 	triskelev1.RegisterRecallServiceServer(server, g)
-	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
+	gateway.Forward(server, conn)
 	server.CompileRules()
 	// Ready as soon as it listens: a gateway whose legs are down still answers.
 	server.Ready()

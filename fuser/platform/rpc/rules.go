@@ -1,10 +1,27 @@
 package rpc
 
 import (
+	"fmt"
+
 	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
+
+// NameOf returns the name of a method in calls, such as /triskele.v1.RecallService/Recall.
+func NameOf(method protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())
+}
+
+// NewMessage returns an empty message of the type that was generated for a description. It panics if this program has none.
+func NewMessage(described protoreflect.MessageDescriptor) proto.Message {
+	generated, err := protoregistry.GlobalTypes.FindMessageByName(described.FullName())
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", described.FullName(), err))
+	}
+	return generated.New().Interface()
+}
 
 // CompileRules compiles the validation rules of all requests of the server's services. Otherwise the first call of
 // each kind waits for it, ten milliseconds or more. A program that ends after one call needs none.
@@ -16,9 +33,7 @@ func (s *Server) CompileRules() {
 			continue
 		}
 		for i := range service.Methods().Len() {
-			if request, err := protoregistry.GlobalTypes.FindMessageByName(service.Methods().Get(i).Input().FullName()); err == nil {
-				_ = protovalidate.Validate(request.New().Interface()) // compiles the rules
-			}
+			_ = protovalidate.Validate(NewMessage(service.Methods().Get(i).Input())) // compiles the rules
 		}
 	}
 }

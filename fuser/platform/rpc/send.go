@@ -12,7 +12,7 @@ const SendTime = 30 * time.Second
 
 // SendInTime sends a message of a stream. The error is DEADLINE_EXCEEDED if the receiver takes none within limit. The
 // handler must then return, which ends the stream and the send.
-func SendInTime[T any](send func(*T) error, message *T, limit time.Duration) error {
+func SendInTime[T any](send func(T) error, message T, limit time.Duration) error {
 	_, err := inTime(limit, "the client read nothing for %v", func() (struct{}, error) { return struct{}{}, send(message) })
 	return err
 }

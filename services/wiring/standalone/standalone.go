@@ -69,7 +69,7 @@ type System struct {
 	process  *telemetry.Process
 	log      *slog.Logger
 	gateway  *gateway.Gateway
-	memories triskelev1.MemoryServiceClient
+	memories *rpc.Local
 	legs     map[string]*rpc.Server
 	run      context.Context // of the servers and the background work
 	stop     context.CancelFunc
@@ -185,13 +185,13 @@ func (s *System) startMemory() {
 	server.Trust()
 	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(store))
 	s.background("sweep", func(ctx context.Context) { s.config.Sweep.Run(ctx, store, s.log) })
-	s.memories = triskelev1.NewMemoryServiceClient(s.serve(server, s.process.Service("fuser")))
+	s.memories = s.serve(server, s.process.Service("fuser"))
 }
 
 // startGateway starts the gateway in memory.
 func (s *System) startGateway(legs []triskelev1.LegServiceClient) (err error) {
 	tel := s.process.Service("fuser")
-	if s.gateway, err = gateway.New(s.config.Gateway, legs, s.memories, tel, s.log); err != nil {
+	if s.gateway, err = gateway.New(s.config.Gateway, legs, triskelev1.NewMemoryServiceClient(s.memories), tel, s.log); err != nil {
 		return settings.Wrong(err)
 	}
 	inside := rpc.NewServer(tel, s.log)
@@ -206,7 +206,7 @@ func (s *System) startGateway(legs []triskelev1.LegServiceClient) (err error) {
 // Register adds the gateway to a server of the caller, which authenticates callers, and makes it ready.
 func (s *System) Register(server *rpc.Server) {
 	triskelev1.RegisterRecallServiceServer(server, s.gateway)
-	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(s.memories))
+	gateway.Forward(server, s.memories)
 	server.Ready()
 }
 
