@@ -11,8 +11,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/semaphore"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/resilience"
@@ -133,36 +131,16 @@ const (
 	timesP95      = 4
 )
 
-// result tells the circuit breaker how a call ended that was given so much time. A timeout after too little time says
-// nothing about the dependency's health.
+// result tells the circuit breaker how a call ended that was given so much time.
 func (d *dependency) result(err error, given time.Duration) error {
-	code := status.Code(err)
-	switch {
-	case rpc.IsPartAway(err):
+	if err == nil || errors.Is(err, ErrRefused) {
 		return nil
-	case errors.Is(err, context.DeadlineExceeded):
-		code = codes.DeadlineExceeded
-	case errors.Is(err, context.Canceled):
-		code = codes.Canceled
-	case errors.Is(err, ErrRefused):
-		code = codes.InvalidArgument
 	}
-	switch code {
-	case codes.DeadlineExceeded:
-		patience := patience
-		if p95 := d.latency.P95(); p95 > 0 {
-			patience = max(timesP95*p95, leastPatience)
-		}
-		if given < patience {
-			return resilience.ErrIgnored
-		}
-		return resilience.ErrFailure
-	case codes.Canceled:
-		return resilience.ErrIgnored
-	case codes.Unavailable, codes.Internal, codes.Unknown:
-		return resilience.ErrFailure
+	patience := patience
+	if p95 := d.latency.P95(); p95 > 0 {
+		patience = max(timesP95*p95, leastPatience)
 	}
-	return nil
+	return rpc.Outcome(err, given, patience)
 }
 
 // search searches the leg, by the replica that has the namespace in memory. If hedge is set and the answer is unusually slow, it

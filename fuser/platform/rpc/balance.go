@@ -3,6 +3,7 @@ package rpc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -189,17 +190,18 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 			return result, err
 		}
 		e.running.Add(1)
-		deadline, limited := info.Ctx.Deadline()
-		hurried := limited && time.Until(deadline) < leastPatience
+		given := time.Duration(math.MaxInt64)
+		if deadline, ok := info.Ctx.Deadline(); ok {
+			given = time.Until(deadline)
+		}
 		tell := result.Done
 		result.Done = func(end balancer.DoneInfo) {
 			e.running.Add(-1)
-			notReady := end.Err == nil && !end.BytesSent // gRPC picks again
-			if notReady || hurried && status.Code(end.Err) == codes.DeadlineExceeded {
-				done(resilience.ErrIgnored)
-			} else {
-				done(resultOf(end.Err))
+			outcome := Outcome(end.Err, given, leastPatience)
+			if end.Err == nil && !end.BytesSent { // the connection was not ready: gRPC picks again
+				outcome = resilience.ErrIgnored
 			}
+			done(outcome)
 			if tell != nil {
 				tell(end)
 			}
@@ -209,16 +211,28 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return endpoints[first%n].picker.Pick(info) // all circuit breakers are open: try one
 }
 
-// resultOf is a call's outcome for its circuit breaker.
-func resultOf(err error) error {
-	if IsPartAway(err) {
+// Outcome is that of a call for its circuit breaker. given is the time that the call had: a timeout after less than patience says
+// nothing about the service.
+func Outcome(err error, given, patience time.Duration) error {
+	code := status.Code(err)
+	switch {
+	case IsPartAway(err):
 		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
 	}
-	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown:
+	switch code {
+	case codes.DeadlineExceeded:
+		if given < patience {
+			return resilience.ErrIgnored
+		}
 		return resilience.ErrFailure
 	case codes.Canceled:
 		return resilience.ErrIgnored
+	case codes.Unavailable, codes.Internal, codes.Unknown:
+		return resilience.ErrFailure
 	}
 	return nil
 }

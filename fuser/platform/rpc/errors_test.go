@@ -3,6 +3,7 @@ package rpc
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -35,10 +36,10 @@ func TestPartAway(t *testing.T) {
 	if got := status.Code(err); got != codes.Unavailable {
 		t.Errorf("got %v, want UNAVAILABLE", got)
 	}
-	if got := resultOf(err); got != nil {
+	if got := Outcome(err, time.Second, leastPatience); got != nil {
 		t.Errorf("a circuit breaker counts %v, want a success", got)
 	}
-	if got := resultOf(status.Error(codes.Unavailable, "away")); got != resilience.ErrFailure {
+	if got := Outcome(status.Error(codes.Unavailable, "away"), time.Second, leastPatience); got != resilience.ErrFailure {
 		t.Errorf("a circuit breaker counts %v of a service that is away, want a failure", got)
 	}
 }
