@@ -127,17 +127,9 @@ func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, err := l.out.Write(p)
-	var one frame
-	var several []frame
-	if json.Unmarshal(p, &one) == nil {
-		several = []frame{one}
-	} else {
-		_ = json.Unmarshal(p, &several)
-	}
-	for _, f := range several {
-		if f.Method == "" {
-			delete(l.open, string(f.ID))
-		}
+	var f frame
+	if json.Unmarshal(p, &f) == nil && f.Method == "" {
+		delete(l.open, string(f.ID))
 	}
 	if err != nil {
 		l.closed = true // nobody waits for answers
