@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 var _ replica.Part = (*network)(nil)
@@ -163,17 +164,13 @@ func (n *network) fill(all []edge) {
 
 // texts reads the keys and vectors of concepts in order of their ids; nil means all. A vector is valid until the next concept.
 func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, ids []int64, fn func(id int64, key string, vector code)) error {
-	args := []any{namespace, n.model}
-	which := ""
-	if ids != nil {
-		which, args = " AND id = ANY($3::bigint[])", append(args, ids)
-	}
+	statement, args := sqldb.Among(ids, "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph.concepts WHERE namespace = $1",
+		" AND id = ANY($3::bigint[])", namespace, n.model)
 	var id int64
 	var key string
 	var stored replica.Raw
 	var vector code
-	statement := "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph.concepts WHERE namespace = $1" + which + " ORDER BY id"
-	return tx.Each(ctx, statement, args, []any{&id, &key, &stored}, func() error {
+	return tx.Each(ctx, statement+" ORDER BY id", args, []any{&id, &key, &stored}, func() error {
 		vector = appendCode(vector[:0], stored)
 		fn(id, key, vector)
 		return nil
@@ -182,19 +179,16 @@ func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, id
 
 // facts reads facts of memories, sorted; nil means of all. As an end of 0 means none, one at 1970 is 1.
 func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, fn func(memory uuid.UUID, f factRow)) error {
-	args := []any{namespace, n.model}
-	which := ""
-	if ids != nil {
-		which, args = " AND memory_id = ANY($3::uuid[])", append(args, ids)
-	}
-	var memory uuid.UUID
-	var f factRow
-	var vector replica.Raw
-	return tx.Each(ctx, `
+	statement, args := sqldb.Among(ids, `
 		SELECT memory_id, source_id, target_id, relation, single, (extract(epoch FROM valid_from) * 1000000)::bigint,
 			CASE WHEN valid_to IS NULL THEN 0 ELSE coalesce(nullif((extract(epoch FROM valid_to) * 1000000)::bigint, 0), 1) END,
 			CASE WHEN vector_model = $2 THEN vector END
-		FROM graph.facts WHERE namespace = $1`+which+` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`, args, []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}, func() error {
+		FROM graph.facts WHERE namespace = $1`, " AND memory_id = ANY($3::uuid[])", namespace, n.model)
+	var memory uuid.UUID
+	var f factRow
+	var vector replica.Raw
+	targets := []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}
+	return tx.Each(ctx, statement+` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`, args, targets, func() error {
 		f.Vector = appendCode(nil, vector)
 		fn(memory, f)
 		return nil
@@ -212,10 +206,7 @@ func readMemories(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 
 func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(uuid.UUID, *mention, *authorLink)) error {
 	each := func(columns, table, memory, order string, targets []any, fn func() error) error {
-		statement, args := "SELECT "+columns+" FROM graph."+table+" WHERE namespace = $1", []any{namespace}
-		if ids != nil {
-			statement, args = statement+" AND "+memory+" = ANY($2::uuid[])", append(args, ids)
-		}
+		statement, args := sqldb.Among(ids, "SELECT "+columns+" FROM graph."+table+" WHERE namespace = $1", " AND "+memory+" = ANY($2::uuid[])", namespace)
 		return tx.Each(ctx, statement+order, args, targets, fn)
 	}
 	var id, salience replica.Raw
@@ -242,10 +233,7 @@ func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 }
 
 func readSQLite(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(uuid.UUID, *mention, *authorLink)) error {
-	statement, args := "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = $1", []any{namespace}
-	if ids != nil {
-		statement, args = statement+" AND memory_id = ANY($2::uuid[])", append(args, ids)
-	}
+	statement, args := sqldb.Among(ids, "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = $1", " AND memory_id = ANY($2::uuid[])", namespace)
 	var id, mentions, links replica.Raw
 	var m mention // one for all: to keeps none
 	return tx.Each(ctx, statement, args, []any{&id, &mentions, &links}, func() error {

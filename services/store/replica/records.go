@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // selectMemories selects what Rows have of memories. Times are microseconds; as 0 means none, an end before 1970 is 1.
@@ -24,10 +26,8 @@ func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID,
 	var tags Raw
 	var sequence int64
 	var list []string // scratch
-	statement, args := selectMemories, []any{namespace}
-	if ids != nil {
-		statement, args = statement+" AND m.id = ANY($2::uuid[])", append(args, ids)
-	} else {
+	statement, args := sqldb.Among(ids, selectMemories, " AND m.id = ANY($2::uuid[])", namespace)
+	if ids == nil {
 		statement += tx.Dialect("", " ORDER BY m.id") // the order of the other tables, too, so that rows are used one after another
 	}
 	return tx.Each(ctx, statement, args,
@@ -49,14 +49,11 @@ func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID,
 func readMetadata(ctx context.Context, tx Tx, namespace, key string, ids []uuid.UUID, fn func(id uuid.UUID, label string)) error {
 	var id uuid.UUID
 	var text string
-	statement, args := tx.Dialect(`
+	statement, args := sqldb.Among(ids, tx.Dialect(`
 		SELECT m.id, (m.metadata -> $2)::text FROM memory.memories m WHERE m.namespace = $1 AND jsonb_typeof(m.metadata -> $2) IN ('string', 'number', 'boolean')`, `
 		SELECT m.id, CASE e.type WHEN 'text' THEN json_quote(e.value) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(e.value AS TEXT) END
 		FROM memories m, json_each(m.metadata) e WHERE m.namespace = $1 AND e.key = $2 AND e.type IN ('text', 'true', 'false', 'integer', 'real')`,
-	), []any{namespace, key}
-	if ids != nil {
-		statement, args = statement+" AND m.id = ANY($3::uuid[])", append(args, ids)
-	}
+	), " AND m.id = ANY($3::uuid[])", namespace, key)
 	return tx.Each(ctx, statement, args, []any{&id, &text}, func() error {
 		var value any
 		if err := json.Unmarshal([]byte(text), &value); err != nil {

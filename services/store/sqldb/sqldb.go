@@ -88,6 +88,14 @@ func (db DB) Namespaces(ctx context.Context) ([]string, error) {
 	return Query(ctx, db.In(postgres.AllNamespaces), `SELECT name FROM memory.namespaces ORDER BY name`, nil, Into(func(name *string) []any { return []any{name} }))
 }
 
+// Among adds a condition on ids to a statement, as its last argument. Without a list, nil, the statement is about all rows.
+func Among[T any](ids []T, statement, condition string, args ...any) (string, []any) {
+	if ids == nil {
+		return statement, args
+	}
+	return statement + condition, append(args, ids)
+}
+
 // Args collects the arguments of a statement while its text is built.
 type Args = postgres.Args
 
