@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // blockRows rows are kept together, and compared between two checks of the deadline.
@@ -33,13 +34,11 @@ type matrix struct {
 
 var _ replica.Part = (*matrix)(nil)
 
-// stored says where and how a database keeps the vectors of a model.
+// stored says which vectors a database keeps of a model.
 type stored struct {
 	model      int64
 	dimensions int
 	queried    int // queries are zero in the dimensions from here on, so these are not kept
-	// decode appends a vector's components. One of them is not 0.
-	decode func(halves []uint16, stored []byte, dimensions int) ([]uint16, error)
 }
 
 // block is the vectors of up to blockRows consecutive rows. A row without a vector has the scale 0.
@@ -55,17 +54,19 @@ var noSpan = float32(math.NaN())
 
 // Read implements replica.Part. A vector that cannot be decoded is logged and left out.
 func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (apply func(), err error) {
+	column, decode := "halfvec_send(embedding)", appendSent
+	if tx.IsSQLite() {
+		column, decode = "embedding", appendHalves
+	}
+	statement, args := sqldb.Among(ids, `SELECT memory_id, `+column+` FROM dense.vectors WHERE namespace = $1 AND model_id = $2`,
+		` AND memory_id = ANY($3::uuid[])`, namespace, m.of.model)
 	var id uuid.UUID
 	var raw replica.Raw
 	var halves []uint16
-	statement := `SELECT memory_id, ` + tx.Dialect("halfvec_send(embedding)", "embedding") + ` FROM dense.vectors WHERE namespace = $1 AND model_id = $2`
-	each := func(statement string, args []any, fn func()) error {
-		return tx.Each(ctx, statement, args, []any{&id, &raw}, func() error {
-			from := len(halves)
-			var err error
-			if halves, err = m.of.decode(halves, raw, m.of.dimensions); err != nil {
+	each := func(fn func()) error {
+		return tx.Each(ctx, statement, args, []any{&id, &raw}, func() (err error) {
+			if halves, err = decode(halves[:0], raw, m.of.dimensions); err != nil {
 				slog.WarnContext(ctx, "a stored vector is skipped", "memory", id.String(), "error", err.Error())
-				halves = halves[:from]
 				return nil
 			}
 			fn()
@@ -74,33 +75,19 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 	}
 	if ids == nil {
 		find := m.rows.InOrder()
-		err := each(statement, []any{namespace, m.of.model}, func() {
+		err := each(func() {
 			if row, known := find(id); known {
 				m.set(row, halves)
 			}
-			halves = halves[:0]
 		})
 		if err == nil && m.count >= leastWhitened {
 			m.renew(ctx) // the first search will need it
 		}
 		return nil, err
 	}
-	ends := make(map[uuid.UUID]int, len(ids)) // of vectors in halves
-	if err := each(statement+` AND memory_id = ANY($3::uuid[])`, []any{namespace, m.of.model, ids}, func() { ends[id] = len(halves) }); err != nil {
-		return nil, err
-	}
-	return func() {
-		for _, id := range ids {
-			row, known := m.rows.Row(id)
-			switch end := ends[id]; {
-			case !known:
-			case end > 0:
-				m.set(row, halves[end-m.of.dimensions:end])
-			default:
-				m.Drop(row)
-			}
-		}
-	}, nil
+	found := make(map[uuid.UUID][]uint16, len(ids))
+	err = each(func() { found[id] = slices.Clone(halves) })
+	return func() { replica.Replace(m.rows, ids, found, m.set, m.Drop) }, err
 }
 
 // room returns the block of a row and the row's place in it. A new block gets room for the rows that there are.

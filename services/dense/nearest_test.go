@@ -52,7 +52,7 @@ type model struct {
 }
 
 func newModel(dimensions int) *model {
-	m := &matrix{rows: replica.NewRows(), of: stored{dimensions: dimensions, queried: dimensions, decode: appendHalves}}
+	m := &matrix{rows: replica.NewRows(), of: stored{dimensions: dimensions, queried: dimensions}}
 	return &model{m, map[uuid.UUID]replica.Memory{}, map[uuid.UUID][]byte{}, map[uuid.UUID][]float64{}}
 }
 

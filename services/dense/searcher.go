@@ -64,10 +64,10 @@ func New(ctx context.Context, store sqldb.Store, images *replica.Set, embedder e
 	if l.model, err = l.models.start(ctx, l.searched().In(postgres.AllNamespaces), model); err != nil {
 		return nil, err
 	}
-	of := stored{model: l.model, dimensions: model.Dimensions, queried: model.Queried(), decode: appendSent}
 	if store.File != nil {
-		of.decode, l.loading = appendHalves, 0.8
+		l.loading = 0.8
 	}
+	of := stored{l.model, model.Dimensions, model.Queried()}
 	l.part = images.Register(indexName, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of, exact: rows.Question != ""} })
 	return l, nil
 }

@@ -53,16 +53,7 @@ func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids
 		return nil, err
 	}
 	return func() {
-		for _, id := range ids {
-			row, known := n.rows.Row(id)
-			switch rows := changed[id]; {
-			case !known:
-			case rows == nil:
-				n.Drop(row)
-			default:
-				n.put(row, *rows)
-			}
-		}
+		replica.Replace(n.rows, ids, changed, func(row uint32, rows *memoryRows) { n.put(row, *rows) }, n.Drop)
 		for _, name := range named {
 			name()
 		}

@@ -139,6 +139,21 @@ func (r *Rows) Drop(row uint32) {
 	r.free = append(r.free, row)
 }
 
+// Replace applies what was read of changed memories: put gets the row of each and what was found of it, and drop the rows of those of which
+// nothing was found.
+func Replace[T any](r *Rows, ids []uuid.UUID, found map[uuid.UUID]T, put func(row uint32, of T), drop func(row uint32)) {
+	for _, id := range ids {
+		row, known := r.Row(id)
+		switch of, there := found[id]; {
+		case !known:
+		case there:
+			put(row, of)
+		default:
+			drop(row)
+		}
+	}
+}
+
 func (r *Rows) label(row uint32, name string) {
 	label, known := r.labels[name]
 	if !known {
