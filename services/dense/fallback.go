@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -78,7 +77,7 @@ func (s search) others(ctx context.Context, cause error) (hits []leg.Hit, err er
 
 // scoresInSQL returns the scores of memories.
 func (l *Leg) scoresInSQL(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) (scores []leg.Hit, err error) {
-	err = postgres.Search(ctx, l.Or(l.models.store.Pool), namespace, map[string]string{"jit": "off"}, func(tx pgx.Tx) error {
+	err = postgres.Search(ctx, l.Or(l.models.store.Pool), namespace, nil, func(tx pgx.Tx) error {
 		scores, err = leg.HitsInSQL(ctx, tx, fmt.Sprintf(`
 			SELECT memory_id, round((1 - (embedding <=> $1::halfvec)) * %[1]d) / %[1]d
 			FROM dense.vectors WHERE namespace = $2 AND model_id = %[2]d AND memory_id = ANY($3)`, scoreUnits, l.model),
@@ -151,9 +150,7 @@ func (s search) approximate(ctx context.Context) ([]leg.Hit, error) {
 
 // run runs a search statement. Its columns are the number of vectors compared, and a hit, whose id is NULL if there is none.
 func (s search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, compared int, err error) {
-	all := map[string]string{"jit": "off"} // compiling takes longer than the search
-	maps.Copy(all, settings)
-	_, err = postgres.Query(ctx, postgres.In(s.searched().Postgres, s.q.Namespace).Searching(all), statement, args, func(row pgx.CollectableRow) (_ struct{}, err error) {
+	_, err = postgres.Query(ctx, postgres.In(s.searched().Postgres, s.q.Namespace).Searching(settings), statement, args, func(row pgx.CollectableRow) (_ struct{}, err error) {
 		var hit leg.Hit
 		err = sqldb.FromPostgres(row)(&compared, &hit.ID, &hit.Score, &hit.Importance, &hit.CreatedAt)
 		if hit.Own = hit.Score; hit.ID != uuid.Nil {

@@ -16,13 +16,10 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 )
 
-// planning turns off JIT: compilation takes a hundred times as long as the walk.
-var planning = map[string]string{"jit": "off"}
-
 // walk searches by hop decay in SQL. With q.Explain the result has the path of each hit.
 func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
 	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
-	err := postgres.Search(ctx, l.Or(l.store.Pool), q.Namespace, planning, func(tx pgx.Tx) error {
+	err := postgres.Search(ctx, l.Or(l.store.Pool), q.Namespace, nil, func(tx pgx.Tx) error {
 		starts, err := startsInSQL(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {
 			return err

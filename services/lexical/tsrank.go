@@ -18,8 +18,8 @@ import (
 
 // planning are the planner's settings for searches. Queries are planned with their values: the best index depends on the
 // frequency of the terms and the size of the namespace, which a generic plan cannot know. A sequential scan would read the
-// whole partition, and JIT compilation takes longer than the query.
-var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
+// whole partition.
+var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off"}
 
 // inSQL calls fn in a transaction that searches a namespace, with the namespace's settings.
 func (l *Leg) inSQL(ctx context.Context, q leg.Query, fn func(pgx.Tx, Settings) error) error {

@@ -96,12 +96,16 @@ func Call[T any](ctx context.Context, pool *pgxpool.Pool, namespace, call string
 func setUp(ctx context.Context, conn *pgx.Conn, batch *pgx.Batch, namespace string, settings map[string]string) {
 	SetNamespace(batch, namespace)
 	var names, values []string
-	for name, value := range settings {
+	set := func(name, value string) {
 		if distributed(conn) { // nodes hear of nothing else
 			batch.Queue("SET LOCAL " + name + " TO '" + value + "'")
 		} else {
 			names, values = append(names, name), append(values, value)
 		}
+	}
+	set("jit", "off") // compiling takes longer than a search
+	for name, value := range settings {
+		set(name, value)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		names, values = append(names, "statement_timeout"), append(values, strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10))

@@ -45,17 +45,14 @@ type committed struct {
 	placements int64
 }
 
-// scanning and lookingUp are settings for statements that read a whole namespace, and for those that look up by key, whatever
-// the planner thinks of the tables' sizes: it would read all of the log for each poll.
-var (
-	scanning  = map[string]string{"jit": "off"}
-	lookingUp = map[string]string{"jit": "off", "enable_seqscan": "off"}
-)
+// lookingUp are settings for statements that look up by key, whatever the planner thinks of the tables' sizes: it would read all of the log
+// for each poll.
+var lookingUp = map[string]string{"enable_seqscan": "off"}
 
 func (p *postgresSource) snapshot(ctx context.Context, namespace string, whole bool, fn func(Tx) error) error {
 	settings := lookingUp
 	if whole {
-		settings = scanning
+		settings = nil
 		select {
 		case p.whole <- struct{}{}:
 			defer func() { <-p.whole }()
