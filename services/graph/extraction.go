@@ -174,7 +174,8 @@ func (l *Leg) Resolve(ctx context.Context, namespace string, names []string) (ma
 			return nil, err
 		}
 	}
-	ids := slices.Sorted(maps.Values(found))
+	ids := slices.AppendSeq([]int64{}, maps.Values(found)) // not nil, which means all
+	slices.Sort(ids)
 	texts, err := l.names(ctx, namespace, slices.Compact(ids))
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -198,6 +199,27 @@ func TestForgettingReadsNoNames(t *testing.T) {
 		}
 		if !found(t, s, near, kept) {
 			t.Error("names of other memories were read again")
+		}
+	})
+}
+
+// Resolving names of which none is known reads no others, however many there are.
+func TestResolvingReadsNoOtherNames(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		index(t, f, s, tagged("a", "harbour gatehouse keepers"))
+		got, err := s.Resolve(t.Context(), ns, []string{"Harbour Gatehouse Keepers", "fenwright"})
+		if want := map[string]string{"Harbour Gatehouse Keepers": "harbour gatehouse keepers"}; err != nil || !maps.Equal(got, want) {
+			t.Fatalf("got %v, %v, want %v", got, err, want)
+		}
+		if f.Engine != schema.Postgres { // which alone lets a name become one that cannot be read
+			return
+		}
+		if _, err := f.Pool.Exec(t.Context(), "ALTER TABLE graph.concepts ALTER COLUMN name DROP NOT NULL; UPDATE graph.concepts SET name = NULL"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Resolve(t.Context(), ns, []string{"fenwright"}); err != nil || len(got) > 0 {
+			t.Errorf("got %v, %v, want nothing", got, err)
 		}
 	})
 }
