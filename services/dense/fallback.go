@@ -150,7 +150,7 @@ func (s search) approximate(ctx context.Context) ([]leg.Hit, error) {
 
 // run runs a search statement. Its columns are the number of vectors compared, and a hit, whose id is NULL if there is none.
 func (s search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, compared int, err error) {
-	_, err = postgres.Query(ctx, postgres.In(s.searched().Postgres, s.q.Namespace).Searching(settings), statement, args, func(row pgx.CollectableRow) (_ struct{}, err error) {
+	_, err = postgres.Query(ctx, postgres.In(s.models.store.Searched().Postgres, s.q.Namespace).Searching(settings), statement, args, func(row pgx.CollectableRow) (_ struct{}, err error) {
 		var hit leg.Hit
 		err = sqldb.FromPostgres(row)(&compared, &hit.ID, &hit.Score, &hit.Importance, &hit.CreatedAt)
 		if hit.Own = hit.Score; hit.ID != uuid.Nil {

@@ -61,7 +61,7 @@ func New(ctx context.Context, store sqldb.Store, images *replica.Set, embedder e
 	l.use.Store(&modelUse{at: time.Now()})
 	model := embedder.Model()
 	var err error
-	if l.model, err = l.models.start(ctx, l.searched().In(postgres.AllNamespaces), model); err != nil {
+	if l.model, err = l.models.start(ctx, store.Searched().In(postgres.AllNamespaces), model); err != nil {
 		return nil, err
 	}
 	if store.File != nil {
@@ -71,9 +71,6 @@ func New(ctx context.Context, store sqldb.Store, images *replica.Set, embedder e
 	l.part = images.Register(indexName, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of, exact: rows.Question != ""} })
 	return l, nil
 }
-
-// searched is the database for searches, which may be a standby.
-func (l *Leg) searched() sqldb.DB { return l.models.store.Searched() }
 
 // Index implements queue.Indexer. It pauses when the model is not active.
 func (l *Leg) Index(ctx context.Context, records []record.Record) error {
@@ -119,7 +116,7 @@ func (l *Leg) Knows(ctx context.Context, namespace string, sequence int64) (know
 
 // Status implements leg.Searcher.
 func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	db := l.searched()
+	db := l.models.store.Searched()
 	tasks, err := queue.StatusIn(ctx, db, indexName, namespace)
 	if err != nil {
 		return leg.Status{}, err

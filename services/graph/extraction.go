@@ -52,7 +52,7 @@ func (l *Leg) SetExtraction(ctx context.Context, on bool) error {
 
 // Extraction reads the switch.
 func (l *Leg) Extraction(ctx context.Context) (on bool, err error) {
-	db := l.searched()
+	db := l.store.Searched()
 	_, err = db.In(postgres.AllNamespaces).Get(ctx,
 		db.Dialect(`SELECT graph.extraction()`, `SELECT EXISTS (SELECT 1 FROM indexes WHERE name = '`+ExtractionQueue+`')`), nil, &on)
 	return on, err

@@ -51,9 +51,6 @@ func New(store sqldb.Store, images *replica.Set, q *queue.Queue, config Config) 
 	return &Leg{Follower: queue.Follow(q, indexName), Standby: store.Standby, store: store, images: images, part: part, share: share, config: config}
 }
 
-// searched is the database for searches.
-func (l *Leg) searched() sqldb.DB { return l.store.Searched() }
-
 // Search implements leg.Searcher. Only a query without linked names is embedded.
 func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err error) {
 	q.Traversal = cmp.Or(q.Traversal, l.config.Traversal, triskelev1.Traversal_TRAVERSAL_PAGERANK)
@@ -116,7 +113,7 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phras
 
 // Status implements leg.Searcher.
 func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	db := l.searched()
+	db := l.store.Searched()
 	tasks, err := queue.StatusIn(ctx, db, indexName, namespace)
 	if err != nil {
 		return leg.Status{}, err
@@ -180,5 +177,5 @@ func (l *Leg) names(ctx context.Context, namespace string, ids []int64) (map[int
 	}
 	var b sqldb.Batch
 	b.Query([]any{&id, &name}, func() { out[id] = name }, statement, args...)
-	return out, l.searched().In(namespace).Send(ctx, &b)
+	return out, l.store.Searched().In(namespace).Send(ctx, &b)
 }
