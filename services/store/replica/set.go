@@ -482,10 +482,3 @@ func (s *Set) Concern() string {
 	}
 	return ""
 }
-
-// Len is the number of images.
-func (s *Set) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.images.Len()
-}
