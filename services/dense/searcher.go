@@ -138,7 +138,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		return leg.Result{}, err
 	}
 	if vector == nil {
-		return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: cosine}, nil
+		return leg.Abstained(cosine, reason), nil
 	}
 	result := leg.Result{Reason: reason, ScoreKind: cosine}
 	if q.ReturnVector {

@@ -108,7 +108,3 @@ func scoreKind(t triskelev1.Traversal) triskelev1.ScoreKind {
 	}
 	return triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY
 }
-
-func abstained(reason string, t triskelev1.Traversal) leg.Result {
-	return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: scoreKind(t)}
-}

@@ -56,7 +56,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err e
 	q.Traversal = cmp.Or(q.Traversal, l.config.Traversal, triskelev1.Traversal_TRAVERSAL_PAGERANK)
 	text := words(q.Text, maxQueryWords)
 	ps := phrases(text, maxNameWords)
-	result = abstained(reasonNoWords, q.Traversal)
+	result = leg.Abstained(scoreKind(q.Traversal), reasonNoWords)
 	if len(ps) > 0 {
 		result, err = l.inMemory(ctx, q, text, ps, meaning{})
 	}
@@ -76,7 +76,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err e
 func (l *Leg) fallback(ctx context.Context, q leg.Query, ps []phrase, reason error) (leg.Result, error) {
 	switch {
 	case len(ps) == 0:
-		return abstained(reasonNoWords, q.Traversal), nil
+		return leg.Abstained(scoreKind(q.Traversal), reasonNoWords), nil
 	case l.store.File != nil:
 		return leg.Result{State: triskelev1.LegState_LEG_STATE_TRUNCATED, Reason: reason.Error(), ScoreKind: scoreKind(q.Traversal)}, nil
 	}
@@ -100,7 +100,7 @@ func (l *Leg) inMemory(ctx context.Context, q leg.Query, text []word, ps []phras
 	} else {
 		found = n.hops(q, view.Has, ps)
 	}
-	result := abstained(reasonNotLinked, q.Traversal)
+	result := leg.Abstained(scoreKind(q.Traversal), reasonNotLinked)
 	if found != nil {
 		result = *found
 		result.ScoreKind = scoreKind(q.Traversal)

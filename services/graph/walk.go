@@ -18,7 +18,7 @@ import (
 
 // walk searches by hop decay in SQL. With q.Explain the result has the path of each hit.
 func (l *Leg) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
-	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
+	result := leg.Abstained(triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY, reasonNotLinked)
 	err := postgres.Search(ctx, l.Or(l.store.Pool), q.Namespace, nil, func(tx pgx.Tx) error {
 		starts, err := startsInSQL(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {

@@ -113,6 +113,11 @@ type Result struct {
 	behind int64 // memories that the index had yet to process; Server counts them
 }
 
+// Abstained returns the result of a searcher that has nothing to search for.
+func Abstained(kind triskelev1.ScoreKind, reason string) Result {
+	return Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: kind}
+}
+
 // From says in a result which view it was made of.
 func (r *Result) From(v *replica.View) {
 	r.Freshness, r.Reason = v.Freshness, cmp.Or(r.Reason, v.Reason)

@@ -75,7 +75,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err e
 	why := l.view(ctx, q, func(v *replica.View, s *bm25) {
 		defer result.From(v)
 		if s == nil {
-			result = abstained(triskelev1.ScoreKind_SCORE_KIND_BM25, noWords)
+			result = leg.Abstained(triskelev1.ScoreKind_SCORE_KIND_BM25, noWords)
 			return
 		}
 		if result, err = s.search(ctx, q); err != nil {

@@ -28,7 +28,6 @@ import (
 	"strings"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/leg"
 )
 
 // Config tunes the leg of a whole process, as flags. Without a scorer it is BM25.
@@ -66,8 +65,3 @@ func ScorerByName(name string) triskelev1.Scorer {
 
 // noWords is the reason to abstain from a query of symbols.
 const noWords = "the query has no searchable words"
-
-// abstained returns the result for a query without anything to search for.
-func abstained(kind triskelev1.ScoreKind, reason string) leg.Result {
-	return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: kind}
-}

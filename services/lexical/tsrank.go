@@ -39,7 +39,7 @@ func (l *Leg) searchInSQL(ctx context.Context, q leg.Query, why error) (result l
 	err = l.inSQL(ctx, q, func(tx pgx.Tx, settings Settings) (err error) {
 		understood := understand(q.Text, settings)
 		if understood.distinct == 0 {
-			result = abstained(kind, noWords)
+			result = leg.Abstained(kind, noWords)
 			return nil
 		}
 		result, err = l.searchByRank(ctx, tx, q, understood)
