@@ -138,7 +138,7 @@ func object(text []byte) (first []byte, cost int) {
 // JSON answers the paths of proto/http.yaml by calls over a connection. It takes the peer and the token from a request's context,
 // see rpc.From.
 func JSON(ctx context.Context, inside *rpc.Local) http.Handler {
-	byRoute := methodsOf(openAPI)
+	byRoute := operationsOf(openAPI)
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler),
 		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) { return name, slices.Contains(passed, name) }),
@@ -157,10 +157,16 @@ func JSON(ctx context.Context, inside *rpc.Local) http.Handler {
 					return
 				}
 				pattern, _ := runtime.HTTPPattern(r.Context())
-				method, ok := byRoute[route(r.Method, pattern.String())]
+				operation, ok := byRoute[route(r.Method, pattern.String())]
 				if !ok {
 					misrouted(r.Context(), nil, nil, w, r, http.StatusNotFound)
 					return
+				}
+				for name := range r.URL.Query() {
+					if !operation.asks { // the library ignores them
+						fail(r.Context(), nil, nil, w, r, rpc.Invalid(name, "no such parameter"))
+						return
+					}
 				}
 				for name, value := range parameters {
 					if !utf8.ValidString(value) {
@@ -168,7 +174,7 @@ func JSON(ctx context.Context, inside *rpc.Local) http.Handler {
 						return
 					}
 				}
-				admit(inside, method, w, r, func(w http.ResponseWriter, r *http.Request) { next(w, r, parameters) })
+				admit(inside, operation.method, w, r, func(w http.ResponseWriter, r *http.Request) { next(w, r, parameters) })
 			}
 		}),
 	)
@@ -187,11 +193,21 @@ func route(method, path string) string {
 	return strings.ToUpper(method) + " " + variable.ReplaceAllString(path, "{}")
 }
 
-// methodsOf returns the gRPC methods by route. An operation of the OpenAPI document has its method's name, with a
-// number if there are several. It panics if the document is not that of the contract.
-func methodsOf(document []byte) map[string]string {
+// operation is what a route calls.
+type operation struct {
+	method string
+	asks   bool // has parameters that are not in the path
+}
+
+// operationsOf returns the operations by route. One of the OpenAPI document has its method's name, with a number if there are several. It
+// panics if the document is not that of the contract.
+func operationsOf(document []byte) map[string]operation {
+	type parameter struct{ In string }
 	var parsed struct {
-		Paths map[string]map[string]struct{ OperationID string }
+		Paths map[string]map[string]struct {
+			OperationID string
+			Parameters  []parameter
+		}
 	}
 	if err := json.Unmarshal(document, &parsed); err != nil {
 		panic(fmt.Sprintf("openapi.json: %v", err))
@@ -205,17 +221,17 @@ func methodsOf(document []byte) map[string]string {
 			known[m.StreamName] = "/" + service.ServiceName + "/" + m.StreamName
 		}
 	}
-	methods := map[string]string{}
-	for path, operations := range parsed.Paths {
-		for verb, operation := range operations {
-			method, ok := known[strings.TrimRight(operation.OperationID, "0123456789")]
+	all := map[string]operation{}
+	for path, described := range parsed.Paths {
+		for verb, d := range described {
+			method, ok := known[strings.TrimRight(d.OperationID, "0123456789")]
 			if !ok {
 				panic(fmt.Sprintf("openapi.json: %s %s is no method", verb, path))
 			}
-			methods[route(verb, path)] = method
+			all[route(verb, path)] = operation{method, slices.Contains(d.Parameters, parameter{"query"})}
 		}
 	}
-	return methods
+	return all
 }
 
 // answering frees a request's memory before the answer is written, since that may wait for the caller.
