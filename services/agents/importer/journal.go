@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -23,8 +24,14 @@ type Journal struct {
 	file *os.File
 }
 
-// OpenJournal opens or creates a journal. Close it when done.
+// begins is the beginning of every journal.
+const begins = `{"items":`
+
+// OpenJournal opens or creates a journal. It refuses a file that is none, which would be overwritten. Close the journal when done.
 func OpenJournal(path string) (*Journal, error) {
+	if text, err := os.ReadFile(path); err == nil && len(text) > 0 && !bytes.HasPrefix(text, []byte(begins)) && !strings.HasPrefix(begins, string(text)) {
+		return nil, fmt.Errorf("%s has something else: name a file for the position alone", path)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}

@@ -153,6 +153,23 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 	})
 }
 
+// A file with something else is no place for the position: it would be emptied, and removed at the end.
+func TestPositionSparesOtherFiles(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"my diary\n", `{"content": "note"}`, "x"} {
+		path := filepath.Join(t.TempDir(), "diary")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := importer.OpenJournal(path); err == nil || !strings.Contains(err.Error(), "has something else") {
+			t.Errorf("%q: got %v, want a refusal", text, err)
+		}
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != text {
+			t.Errorf("got %q, %v; want %q", kept, err, text)
+		}
+	}
+}
+
 func TestAChangedSourceStartsOver(t *testing.T) {
 	t.Parallel()
 	f := storetest.SQLite(t)
