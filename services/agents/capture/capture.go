@@ -45,7 +45,7 @@ const (
 	leastText = 24
 	// mostText bounds the content, in bytes. Of a longer turn the beginning and the end are kept.
 	mostText = 6 << 10
-	// mostTurns bounds what is stored at a time: the last turns of a longer delta.
+	// mostTurns bounds what is stored at a time.
 	mostTurns = 200
 	// lookup bounds the query for repeated turns, in bytes.
 	lookup = 1000
@@ -91,31 +91,43 @@ type Session struct {
 
 // Preview returns what Run would store at most. It asks no gateway and changes nothing.
 func (s Session) Preview() (Report, error) {
-	report, _, err := s.read()
-	return report, err
+	return s.parts(func(*Report, int64) error { return nil })
 }
 
 // Run stores what the transcript has that is new.
 func (s Session) Run(ctx context.Context, store Store) (Report, error) {
-	report, next, err := s.read()
-	if err == nil && len(report.Memories) > 0 {
-		err = report.store(ctx, store, s.Namespace)
-	}
-	if err != nil || s.State == "" {
-		return report, err
-	}
-	return report, s.keep(next)
+	return s.parts(func(part *Report, next int64) error {
+		if err := part.store(ctx, store, s.Namespace); err != nil || s.State == "" {
+			return err
+		}
+		return s.keep(next)
+	})
 }
 
-func (s Session) read() (report Report, next int64, err error) {
-	turns, next, err := transcript.Delta(s.Path, s.position())
+// parts calls take with each part of what is new in the transcript, and the position behind it. It returns all of them as one.
+func (s Session) parts(take func(part *Report, next int64) error) (all Report, err error) {
+	chooser := Chooser{}
+	for from := s.position(); ; {
+		part, next, err := s.read(from, chooser)
+		if err == nil {
+			err = take(&part, next)
+		}
+		all = Report{
+			append(all.Memories, part.Memories...), all.Kept + part.Kept, all.Known + part.Known, all.Short + part.Short, all.Ignored + part.Ignored,
+			all.Redacted + part.Redacted,
+		}
+		if err != nil || next == from {
+			return all, err
+		}
+		from = next
+	}
+}
+
+func (s Session) read(from int64, chooser Chooser) (report Report, next int64, err error) {
+	turns, next, err := transcript.Delta(s.Path, from)
 	if err != nil {
 		return report, 0, err
 	}
-	if len(turns) > mostTurns {
-		turns = turns[len(turns)-mostTurns:]
-	}
-	chooser := Chooser{}
 	for _, turn := range turns {
 		turn.Folder = cmp.Or(turn.Folder, s.Folder)
 		choice, err := chooser.Choose(turn)
@@ -215,31 +227,44 @@ func ProjectOf(folder string) string {
 
 // store stores the memories that are new. Those are left in the report.
 func (r *Report) store(ctx context.Context, store Store, namespace string) error {
-	held, err := store.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: slice.Map(r.Memories, (*triskelev1.Memory).GetId)})
+	var stored []*triskelev1.Memory
+	for some := range slices.Chunk(r.Memories, mostTurns) {
+		fresh, err := store.put(ctx, namespace, some)
+		if err != nil {
+			return err
+		}
+		stored = append(stored, fresh...)
+	}
+	r.Known += r.Kept - len(stored)
+	r.Memories, r.Kept = stored, len(stored)
+	return nil
+}
+
+// put stores those of some memories that are new, and returns them.
+func (s Store) put(ctx context.Context, namespace string, some []*triskelev1.Memory) ([]*triskelev1.Memory, error) {
+	held, err := s.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: slice.Map(some, (*triskelev1.Memory).GetId)})
 	if err != nil && status.Code(err) != codes.NotFound {
-		return err
+		return nil, err
 	}
 	looking, cancel := halfOf(ctx)
 	defer cancel()
 	var seen []string
-	r.Memories = slices.DeleteFunc(r.Memories, func(m *triskelev1.Memory) bool {
+	some = slices.DeleteFunc(some, func(m *triskelev1.Memory) bool {
 		if slices.ContainsFunc(held.GetMemories(), func(h *triskelev1.Memory) bool { return h.GetId() == m.GetId() }) {
 			return true
 		}
 		text := said(m.GetContent())
-		if slices.Contains(seen, text) || slices.Contains(similar(looking, store, m), text) {
+		if slices.Contains(seen, text) || slices.Contains(similar(looking, s, m), text) {
 			return true
 		}
 		seen = append(seen, text)
 		return false
 	})
-	r.Known += r.Kept - len(r.Memories)
-	r.Kept = len(r.Memories)
-	if r.Kept == 0 {
-		return nil
+	if len(some) == 0 {
+		return nil, nil
 	}
-	_, err = store.Import(ctx, r.Memories)
-	return err
+	_, err = s.Import(ctx, some)
+	return some, err
 }
 
 // halfOf returns a context for half of the time. The look-ups of a long delta leave time to store it, or each later event would fail, too.

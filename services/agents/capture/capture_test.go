@@ -312,6 +312,23 @@ func TestSlowLookUps(t *testing.T) {
 	})
 }
 
+// All turns of a long delta are stored, in several calls.
+func TestLongDeltas(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 410 {
+		text.WriteString(line(fmt.Sprint(i), "user", "/w", fmt.Sprintf("The harbour crane %d is serviced in spring.", i)))
+	}
+	s := session(t, text.String())
+	if preview, err := s.Preview(); err != nil || preview.Kept != 410 {
+		t.Errorf("preview %+v, %v; want 410 kept", preview, err)
+	}
+	var store shelf
+	if got := run(t, s, store.store()); got.Kept != 410 || len(store.held) != 410 || store.calls != 3 {
+		t.Errorf("got %+v and %d memories, by %d calls; want 410 by 3", got, len(store.held), store.calls)
+	}
+}
+
 // What expired long ago is not stored, and a long turn is shortened.
 func TestBounds(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,7 @@ const (
 const (
 	// mostRecord bounds a record, in bytes. Records with pictures in them are larger, and are skipped.
 	mostRecord = 4 << 20
-	// mostDelta bounds what Delta reads at a time, in bytes: the end of the file if there is more.
+	// mostDelta bounds what Delta reads at a time, in bytes.
 	mostDelta = 16 << 20
 )
 
@@ -103,8 +103,9 @@ func Detect(file io.Reader) (Format, error) {
 	return "", errors.New("this is no transcript of Claude Code, Codex or Gemini CLI")
 }
 
-// Delta reads an agent's transcript from a position on. It returns the position to go on from: the end of the last complete record.
-// A file that is shorter than the position is read from its start.
+// Delta reads an agent's transcript from a position on, or a part of it if that is long. It returns the position to go on from: the end
+// of the last complete record. A file that is shorter than the position is read from its start. The same position means that there is
+// no more.
 func Delta(path string, from int64) (turns []Turn, next int64, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -128,16 +129,17 @@ func Delta(path string, from int64) (turns []Turn, next int64, err error) {
 		_, _ = whole.Seek(0, io.SeekStart)
 		return ofObject(whole, from)
 	}
-	from = max(from, info.Size()-mostDelta) // perhaps in the middle of a record, which is not understood then
 	r := newReader(format)
 	if from > 0 {
 		r.message(head, 0) // it says what session all others are of
 	}
-	text := make([]byte, info.Size()-from)
+	text := make([]byte, min(info.Size()-from, mostDelta))
 	if _, err := file.ReadAt(text, from); err != nil {
 		return nil, from, err
 	}
-	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	if end := bytes.LastIndexByte(text, '\n') + 1; end > 0 || len(text) < mostDelta {
+		text = text[:end]
+	} // else it is the middle of a record that is too long, and not understood
 	turns, err = collect(final(r.lines(bytes.NewReader(text), from)))
 	return turns, from + int64(len(text)), err
 }

@@ -249,19 +249,28 @@ func TestDeltas(t *testing.T) {
 	}
 }
 
-// Of a long file the end is read, in which the record that names the session is not.
+// A long file is read in parts, of which only the first has the record that names the session, and one is within a record.
 func TestLongDeltas(t *testing.T) {
 	t.Parallel()
 	for _, format := range []transcript.Format{transcript.Codex, transcript.Gemini} {
 		head, rest, _ := strings.Cut(texts[format].text, "\n")
 		long := strings.Repeat(`{"type":"x","payload":"`+strings.Repeat("a", 1<<20)+"\"}\n", 17)
 		path := filepath.Join(t.TempDir(), "session.jsonl")
-		if err := os.WriteFile(path, []byte(head+"\n"+long+rest), 0o600); err != nil {
+		huge := `{"type":"x","payload":"` + strings.Repeat("a", 40<<20) + "\"}\n"
+		if err := os.WriteFile(path, []byte(head+"\n"+rest+long+huge+rest), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		turns, _, err := transcript.Delta(path, 0)
-		if err != nil || len(turns) != 2 {
-			t.Fatalf("%s: got %v, %v; want 2 turns", format, turns, err)
+		var turns []transcript.Turn
+		for from, more := int64(0), true; more; {
+			part, next, err := transcript.Delta(path, from)
+			if err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+			turns = append(turns, part...)
+			from, more = next, next != from
+		}
+		if len(turns) != 4 {
+			t.Fatalf("%s: got %v; want 4 turns", format, turns)
 		}
 		for _, turn := range turns {
 			if want, _, _ := strings.Cut(texts[format].turns[0], "/"); turn.Thread != want {
