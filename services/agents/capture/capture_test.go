@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -343,11 +344,16 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// list is a Lister.
+// list is a Lister with pages of three memories.
 type list []*triskelev1.Memory
 
-func (l list) List(context.Context, *triskelev1.ListRequest, ...grpc.CallOption) (*triskelev1.ListResponse, error) {
-	return &triskelev1.ListResponse{Memories: l}, nil
+func (l list) List(_ context.Context, req *triskelev1.ListRequest, _ ...grpc.CallOption) (*triskelev1.ListResponse, error) {
+	from, _ := strconv.Atoi(req.GetPageToken())
+	resp := &triskelev1.ListResponse{Memories: l[from:min(from+3, len(l))]}
+	if from+3 < len(l) {
+		resp.NextPageToken = strconv.Itoa(from + 3)
+	}
+	return resp, nil
 }
 
 func TestRecap(t *testing.T) {
@@ -362,6 +368,7 @@ func TestRecap(t *testing.T) {
 	hidden := memory("hidden", 1, 0, "")
 	hidden.Sensitive = true
 	hits, err := capture.Recap(t.Context(), list{
+		memory("elsewhere", .4, 0, "/other"), memory("elsewhere", .4, 0, "/other"), memory("elsewhere", .4, 0, "/other"),
 		memory("old turn", .4, 30, "/w"), memory("decision", .9, 3, ""), memory("elsewhere", .4, 0, "/other"), memory("turn", .4, 0, "/w"), hidden, memory("old", .5, 60, ""),
 	}, []string{"work"}, "/w", now)
 	var got []string

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// recent is how many of the newest memories a recap chooses from.
+	// recent is how many of the newest memories a recap chooses from, without turns of other projects.
 	recent = 300
 	// halfLife is the age at which a memory counts half as much.
 	halfLife = 14 * 24 * time.Hour
@@ -34,22 +34,30 @@ func Recap(ctx context.Context, lister Lister, namespaces []string, folder strin
 		weight float64
 	}
 	var list []weighed
+	looking, cancel := halfOf(ctx) // there may be very many turns of other projects
+	defer cancel()
 	for _, namespace := range namespaces {
-		resp, err := lister.List(ctx, &triskelev1.ListRequest{Namespace: namespace, PageSize: new(int32(recent))})
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range resp.GetMemories() {
-			of := m.GetMetadata().GetFields()[Project].GetStringValue()
-			if m.GetSensitive() || (m.GetCategory() == Category && of != project) {
-				continue
+		req := &triskelev1.ListRequest{Namespace: namespace, PageSize: new(int32(recent))}
+		for most := len(list) + recent; ; {
+			resp, err := lister.List(ctx, req)
+			if err != nil {
+				return nil, err
 			}
-			age := max(0, now.Sub(cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime()))
-			weight := (0.1 + m.GetImportance()) * math.Exp2(-float64(age)/float64(halfLife))
-			if of == project && of != "" {
-				weight *= 2
+			for _, m := range resp.GetMemories() {
+				of := m.GetMetadata().GetFields()[Project].GetStringValue()
+				if m.GetSensitive() || (m.GetCategory() == Category && of != project) {
+					continue
+				}
+				age := max(0, now.Sub(cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime()))
+				weight := (0.1 + m.GetImportance()) * math.Exp2(-float64(age)/float64(halfLife))
+				if of == project && of != "" {
+					weight *= 2
+				}
+				list = append(list, weighed{&triskelev1.Hit{Id: m.GetId(), Memory: m}, weight})
 			}
-			list = append(list, weighed{&triskelev1.Hit{Id: m.GetId(), Memory: m}, weight})
+			if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" || len(list) >= most || looking.Err() != nil {
+				break
+			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
