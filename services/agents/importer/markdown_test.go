@@ -512,6 +512,29 @@ func TestSync(t *testing.T) {
 	sync("third", 0, 1, 0, 0)
 }
 
+// A note that is edited after somebody has superseded its memory stays superseded, and the report says by what.
+func TestSupersededNotesAreNamed(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	c := f.Client(t)
+	kept := map[string]string{"a.md": "The crane is serviced in spring."}
+	want(t, "first", runs(t, c, notes(t, folder(kept)), importer.Options{}), 1, 0, 0, 0, 0)
+	old := all(t, f, "notes")[0]
+	by, err := c.Supersede(t.Context(), &triskelev1.SupersedeRequest{Id: old.ID.String(), Replacement: &triskelev1.Memory{Namespace: "notes", Content: "It is serviced in autumn."}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "unchanged", runs(t, c, notes(t, folder(kept)), importer.Options{}), 0, 1, 0, 0, 0)
+	kept["a.md"] = "The crane is serviced in winter."
+	for _, dry := range []bool{true, false} {
+		report := runs(t, c, notes(t, folder(kept)), importer.Options{DryRun: dry})
+		want(t, "edited", report, 0, 0, 1, 0, 0)
+		if len(report.Problems) != 1 || report.Problems[0].Reason != "superseded" || !strings.Contains(report.Problems[0].Detail, by.GetMemory().GetId()) {
+			t.Errorf("dry run %v: told of %+v, want %s", dry, report.Problems, by.GetMemory().GetId())
+		}
+	}
+}
+
 // What is sensitive in the store stays so, whatever a note says, until somebody decides otherwise there.
 func TestImportedAgainStaysSensitive(t *testing.T) {
 	t.Parallel()

@@ -146,6 +146,11 @@ func (r *run) replace(ctx context.Context, b *batch, item Item, stored *triskele
 	case same:
 		b.Unchanged++
 		return nil
+	}
+	if by := stored.GetSupersededBy(); by != "" {
+		b.Problems = append(b.Problems, Problem{item.Position, false, "superseded", "memory " + by + " has replaced it, and recall finds that one: correct it there"})
+	}
+	switch {
 	case r.DryRun:
 		b.Updated++
 		return nil
