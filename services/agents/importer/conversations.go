@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/triskele/triskele/services/agents/capture"
@@ -22,8 +23,9 @@ type Conversations struct {
 	format    transcript.Format
 	namespace string
 	open      func(name string) (io.ReadCloser, error)
+	stat      func(name string) (fs.FileInfo, error) // of what a link leads to
 	files     []conversationFile
-	unread    []Item // folders that cannot be read
+	unread    []Item // what cannot be read
 	total     int64  // of the files, in bytes
 	close     func() error
 }
@@ -53,6 +55,7 @@ func OpenConversations(format transcript.Format, location, namespace string) (*C
 	case info.IsDir():
 		// os.DirFS does not open a file whose name is not UTF-8.
 		c.open = func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(location, name)) }
+		c.stat = func(name string) (fs.FileInfo, error) { return os.Stat(filepath.Join(location, name)) }
 		err = filepath.WalkDir(location+string(filepath.Separator), func(name string, entry fs.DirEntry, err error) error {
 			if name, failed := filepath.Rel(location, name); failed == nil {
 				return c.add(filepath.ToSlash(name), entry, err)
@@ -65,12 +68,13 @@ func OpenConversations(format transcript.Format, location, namespace string) (*C
 			return nil, failed
 		}
 		c.open, c.close = func(name string) (io.ReadCloser, error) { return archive.Open(name) }, archive.Close
+		c.stat = func(name string) (fs.FileInfo, error) { return fs.Stat(archive, name) }
 		err = fs.WalkDir(archive, ".", c.add)
 	default:
 		c.open = func(string) (io.ReadCloser, error) { return os.Open(location) }
 		c.files = []conversationFile{{filepath.Base(location), info.Size()}}
 	}
-	if err == nil && len(c.files) == 0 {
+	if err == nil && len(c.files)+len(c.unread) == 0 {
 		err = fmt.Errorf("%s has no file called %s", location, strings.Join(names[format], " or "))
 	}
 	if err != nil {
@@ -95,18 +99,18 @@ func (c *Conversations) add(name string, entry fs.DirEntry, err error) error {
 		c.unread = append(c.unread, skip(name, "folder cannot be read", reason(err)))
 		return fs.SkipDir
 	}
-	if err != nil || !entry.Type().IsRegular() {
+	if err != nil || entry.IsDir() {
 		return err
 	}
-	for _, pattern := range names[c.format] {
-		if ok, _ := path.Match(pattern, path.Base(name)); ok {
-			info, err := entry.Info()
-			if err != nil {
-				return err
-			}
-			c.files = append(c.files, conversationFile{name, info.Size()})
-			return nil
-		}
+	named := slices.ContainsFunc(names[c.format], func(pattern string) bool { ok, _ := path.Match(pattern, path.Base(name)); return ok })
+	switch info, err := c.stat(name); {
+	case err != nil && named:
+		c.unread = append(c.unread, skip(name, "not readable", reason(err)))
+	case err != nil:
+	case info.IsDir():
+		c.unread = append(c.unread, skip(name, "link to a folder", "it is not followed: import that folder by its own name"))
+	case info.Mode().IsRegular() && named:
+		c.files = append(c.files, conversationFile{name, info.Size()})
 	}
 	return nil
 }

@@ -10,6 +10,29 @@ import (
 	"github.com/triskele/triskele/services/agents/transcript"
 )
 
+// A link to a session is read. One to a folder is not followed, and named.
+func TestLinkedSessions(t *testing.T) {
+	t.Parallel()
+	folder, elsewhere := t.TempDir(), t.TempDir()
+	const turn = `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"When is the harbour crane serviced?"}}` + "\n"
+	if err := os.WriteFile(filepath.Join(elsewhere, "a.jsonl"), []byte(turn), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"project": elsewhere, "b.jsonl": filepath.Join(elsewhere, "a.jsonl"), "gone.jsonl": "nothing", "gone": "nothing"} {
+		if err := os.Symlink(target, filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, source)
+	if len(got) != 3 || got["b.jsonl:1"].Memory == nil || got["project"].Problem.Reason != "link to a folder" || got["gone.jsonl"].Problem.Reason != "not readable" {
+		t.Errorf("got %+v, want a turn, a link to a folder and one to nothing", got)
+	}
+}
+
 // A session that is gone when it is read, and a folder that cannot be read, are named. All others are imported.
 func TestSessionsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
