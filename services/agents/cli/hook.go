@@ -181,7 +181,7 @@ func (c *hookCmd) connect(ctx context.Context, env *Env) (grpc.ClientConnInterfa
 	c.process.Store(process)
 	conn, stop, err := c.Store.open(ctx, env, process, true, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w cannot be asked: %w", hook.ErrService, err)
 	}
 	context.AfterFunc(ctx, func() { _ = stop() })
 	return conn, nil

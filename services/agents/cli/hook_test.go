@@ -108,6 +108,24 @@ func TestHookNeverFails(t *testing.T) {
 	}
 }
 
+// A hook that cannot ask at all says so, once in a session: here the database has got another model.
+func TestHookSaysWhyItCannotAsk(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	database := "--sqlite=" + filepath.Join(folder, "x.db")
+	must(t, "", "migrate", "up", database)
+	must(t, "", "reembed", "--embedder=hashed", database)
+	for n, event := range []string{prompt("when is the crane serviced"), prompt("when is the crane serviced"), `{"session_id":"other","cwd":"/tmp","hook_event_name":"SessionStart"}`} {
+		var out, errs output
+		code := cli.Run(t.Context(), []string{"hook", database, "--within=60s"}, cli.Env{
+			In: strings.NewReader(event), Out: &out, Err: &errs, Getenv: func(name string) string { return map[string]string{"HOME": folder}[name] }, Now: time.Now, Started: time.Now(),
+		})
+		if said := strings.Contains(errs.String(), "no memories in this session for now: the memory service cannot be asked") && strings.Contains(errs.String(), "embedded with builtin/hashed"); code != 0 || out.String() != "" || said != (n != 1) {
+			t.Errorf("event %d: got %d, %q, %q", n, code, out.String(), errs.String())
+		}
+	}
+}
+
 // Asking creates and changes nothing.
 func TestHookLeavesNothingBehind(t *testing.T) {
 	t.Parallel()

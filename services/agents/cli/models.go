@@ -151,7 +151,7 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 			if done.Queued > 0 {
 				text += fmt.Sprintf("%s left to the dense index's worker: written meanwhile, or without a vector\n", render.Count(done.Queued, "memory", "memories"))
 			}
-			text += `Restart what serves this database ("triskele up", or densed and graphd) with the same --embedder, then remove the old vectors with "triskele models prune".` + "\n"
+			text += `Restart what serves this database ("triskele up", or densed and graphd) with the same --embedder. Give it to agents that open the database themselves, as TRISKELE_EMBEDDER. Then remove the old vectors with "triskele models prune".` + "\n"
 		}
 		return env.show(c.JSON, map[string]any{"model": done.Active.String(), "switched": done.Switched, "embedded": done.Embedded, "queued": done.Queued}, text)
 	})

@@ -65,6 +65,9 @@ var errIgnored = errors.New("there is nothing to do for this event")
 
 // failure names the reason of a failed call.
 func failure(err error) error {
+	if errors.Is(err, ErrService) {
+		return err // the service could not be asked
+	}
 	st := status.Convert(err)
 	switch st.Code() {
 	case codes.Unavailable:
