@@ -339,18 +339,21 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 	}
 	rest = release
 	if method == triskelev1.MemoryService_Update_FullMethodName {
-		nameFields(r, body)
+		if !nameFields(r, body) {
+			refuse(w, http.StatusBadRequest, errors.New("the body must have at least one field to change"))
+			return
+		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	next(answering{w, free}, r)
 }
 
 // nameFields adds an update_mask with the fields of the body to the parameters, unless they have one. The library would name the
-// members of metadata, which is updated as a whole.
-func nameFields(r *http.Request, body []byte) {
+// members of metadata, which is updated as a whole. It returns false if there are no fields.
+func nameFields(r *http.Request, body []byte) bool {
 	var members map[string]json.RawMessage
 	if query := r.URL.Query(); query.Has("update_mask") || query.Has("updateMask") || json.Unmarshal(body, &members) != nil {
-		return
+		return true
 	}
 	var fields []string
 	for name := range members {
@@ -359,6 +362,7 @@ func nameFields(r *http.Request, body []byte) {
 		}
 	}
 	r.URL.RawQuery += "&update_mask=" + strings.Join(fields, ",")
+	return len(members) > 0
 }
 
 // read ends a request's read deadline, which would cut a long answer.

@@ -291,6 +291,12 @@ func TestPatch(t *testing.T) {
 			t.Errorf("%s%s: got %v, want the fields %s", x[0], x[1], u, x[2])
 		}
 	}
+	for _, body := range []string{"{}", "null"} {
+		resp, text := g.ask(http.DefaultClient, "PATCH", "http://"+g.address+"/v1/memories/"+absent+"?namespace=acme/ops", body)
+		if resp.StatusCode != 400 || !strings.Contains(text, "at least one field to change") {
+			t.Errorf("%s: got %d %s, want 400", body, resp.StatusCode, text)
+		}
+	}
 }
 
 // What a caller says about time and traces arrives, and only what is meant for the gateway does.
