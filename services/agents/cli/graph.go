@@ -15,6 +15,7 @@ import (
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
@@ -41,7 +42,14 @@ func (f *graphFlags) with(ctx context.Context, env *Env, fn func(*graph.Leg) err
 	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
 		return err
 	}
-	return f.migrated(ctx, env, func(b *backend.Backend) error { return fn(b.Graph(unloaded(ctx, b), config)) }, "memory", "graph")
+	return f.migrated(ctx, env, func(b *backend.Backend) error {
+		if _, err := b.Memory().Namespace(ctx, f.Namespace); errors.Is(err, memory.ErrNotFound) {
+			return fmt.Errorf("namespace %q is unknown", f.Namespace)
+		} else if err != nil {
+			return err
+		}
+		return fn(b.Graph(unloaded(ctx, b), config))
+	}, "memory", "graph")
 }
 
 func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) error) error {
@@ -186,11 +194,13 @@ type graphExtractCmd struct {
 
 // Run enqueues or switches off.
 func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
-	return c.with(ctx, env, func(index *graph.Leg) error {
-		if c.Off {
-			err := index.SetExtraction(ctx, false)
+	if c.Off {
+		return c.migrated(ctx, env, func(b *backend.Backend) error {
+			err := b.Graph(unloaded(ctx, b), graph.Config{}).SetExtraction(ctx, false)
 			return env.answer(err, c.JSON, map[string]bool{"on": false}, "extraction is off\n")
-		}
+		}, "memory", "graph")
+	}
+	return c.with(ctx, env, func(index *graph.Leg) error {
 		on, err := index.Extraction(ctx)
 		if err != nil {
 			return err

@@ -67,6 +67,11 @@ func TestGraph(t *testing.T) {
 	wantContains(t, "show as JSON", must(t, "", "graph", "show", "TEO", "--json", one), `"relation": "lives in"`)
 	wantContains(t, "neighbors as JSON", must(t, "", "graph", "neighbors", "Teo", "--json", one), `{"name":"Kessel","memories":1,"facts":["lives in"]}`)
 	wantContains(t, "path as JSON", must(t, "", "graph", "path", "Brackwater", "Kessel", "--json", one), `"concept": "Teo"`)
+	for _, args := range [][]string{{"stats"}, {"export"}, {"extract"}, {"import", "-"}} {
+		if got := run(triples, append([]string{"graph"}, append(args, "-n", "mistyped", one)...)...); got.code != 1 || got.out != "" || !strings.Contains(got.err, `namespace "mistyped" is unknown`) {
+			t.Errorf("%s of no namespace: %+v", args, got)
+		}
+	}
 	wantContains(t, "stats", must(t, "", "graph", "stats", one), "memories          2\n", "concepts          3, 2 of one memory", "facts             2\n")
 	wantContains(t, "dot", must(t, "", "graph", "export", "--format=dot", one), "digraph memories {", `[label="Kessel"]`, `[label="lives in"]`)
 	decoder := xml.NewDecoder(strings.NewReader(must(t, "", "graph", "export", one)))
