@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -163,6 +164,9 @@ func ReadTokens(path string) ([]Token, error) {
 // ChangeTokens replaces a file's tokens by the result of change. A missing file has none. A lock on the file path +
 // ".lock" orders changes by several processes.
 func ChangeTokens(path string, change func([]Token) ([]Token, error)) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // gateways may read the file by that name
+	}
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
 		return err

@@ -45,6 +45,27 @@ func TestTokensOfSeveralProcesses(t *testing.T) {
 	}
 }
 
+// A file behind a link is changed where it is: gateways may read it by its own name.
+func TestTokensBehindALink(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	link := filepath.Join(t.TempDir(), "tokens.json")
+	if got := run("", "token", "create", "one", "-n", "*", "--tokens", file); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := auth.ReadTokens(file)
+	if err != nil || len(tokens) != 1 {
+		t.Fatalf("got %v, %v; want one token", tokens, err)
+	}
+	must(t, "", "token", "revoke", tokens[0].ID, "--tokens", link)
+	if tokens, err = auth.ReadTokens(file); err != nil || tokens[0].Revoked.IsZero() {
+		t.Errorf("got %+v, %v; want a revoked token", tokens, err)
+	}
+}
+
 // TestToken makes tokens, lists them and revokes one; no list has a token itself.
 func TestToken(t *testing.T) {
 	t.Parallel()
