@@ -41,7 +41,7 @@ const (
 // Flags say what is served. Embed them.
 type Flags struct {
 	HTTP    bool     `name:"http" help:"Also serve HTTP with JSON and gRPC-Web on the same address." default:"true" negatable:"" env:"TRISKELE_HTTP"`
-	Origins []string `name:"http-allow-origin" help:"Origin whose web pages may call over HTTP, such as https://app.example.com. Repeat the flag for several; other origins cannot call." env:"TRISKELE_HTTP_ALLOW_ORIGIN" placeholder:"ORIGIN"`
+	Origins []string `name:"http-allow-origin" help:"Origin whose web pages may call over HTTP, such as https://app.example.com. Repeat the flag for several; other origins cannot call." env:"TRISKELE_HTTP_ALLOW_ORIGIN" placeholder:"ORIGIN" needs:"http"`
 }
 
 //go:embed openapi.json
