@@ -54,6 +54,7 @@ func TestTextsAreUTF8(t *testing.T) {
 	if got := run(strings.Repeat("x", 1<<20-1)+"é", "remember", "-", to); got.code != 1 || !strings.Contains(got.err, "may have at most") {
 		t.Errorf("a text that is too long: %+v", got)
 	}
+	wantContains(t, "a byte order mark", must(t, "\ufeffmarked\r\n", "remember", "-", "--json", to), `"content": "marked"`)
 	if got := run("", "hook", "bad \xff"); got.code != 0 {
 		t.Errorf("the hook: %+v, want no veto", got)
 	}

@@ -203,7 +203,7 @@ func (c *updateCmd) Validate() error {
 		}
 	}
 	if len(set)+len(c.Clear) == 0 {
-		return fmt.Errorf("nothing to change: give at least one field")
+		return errors.New("nothing to change: give at least one field with a value, or empty one with --clear")
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (f memoryFlags) memory(namespace, content string, now time.Time) *triskelev
 // maxText is larger than any memory, so that the server reports an oversized text.
 const maxText = 1 << 20
 
-// text returns the argument, or standard input for "-" without trailing line ends.
+// text returns the argument, or standard input for "-" without a byte order mark and trailing line ends.
 func (e *Env) text(argument string) (string, error) {
 	if argument != "-" {
 		return argument, nil
@@ -269,7 +269,7 @@ func (e *Env) text(argument string) (string, error) {
 	if len(text) < maxText && !utf8.Valid(text) { // the end of a longer text may be half a character
 		return "", errors.New("the text on standard input is not UTF-8")
 	}
-	return strings.ToValidUTF8(strings.TrimRight(string(text), "\r\n"), ""), nil
+	return strings.ToValidUTF8(strings.TrimRight(strings.TrimPrefix(string(text), "\ufeff"), "\r\n"), ""), nil
 }
 
 // open opens a file to read, or standard input for "-".
