@@ -81,7 +81,7 @@ async function show(token) {
 async function search(namespace, words) {
   const legs = Object.fromEntries(legNames.filter((leg) => leg !== "lexical").map((leg) => [leg, { enabled: false }]));
   const answer = await send("POST", "v1/recall", {
-    namespaces: [namespace], query: words, limit: 100, filter: filter(), budget: "5s", explain: true, fresh: true,
+    namespaces: [namespace], query: words, limit: 100, filter: filter(), budget: "5s", explain: true,
     legs: legNames.includes("lexical") ? legs : {}, at_least: lastWrite[namespace] ? [lastWrite[namespace]] : [],
   });
   const hits = answer.hits.filter((hit) => hit.memory);
@@ -178,7 +178,7 @@ function thread(m, around) {
 async function known(m) {
   if (m.sensitive) return [el("h3", {}, "What the indexes know"), el("p", {}, "Only its words are indexed: it is sensitive, so it has no vector and is not in the graph.")];
   const answer = await send("POST", "v1/recall", {
-    namespaces: [m.namespace], query: [m.title, m.content.slice(0, 1000)].filter(Boolean).join("\n"), text_of: m.id, limit: 12, explain: true, fresh: true,
+    namespaces: [m.namespace], query: [m.title, m.content.slice(0, 1000)].filter(Boolean).join("\n"), text_of: m.id, limit: 12, explain: true,
     filter: { include_superseded: true }, budget: "5s", fusion: { method: "FUSION_METHOD_RRF" },
   });
   const self = answer.hits.find((hit) => hit.id === m.id);

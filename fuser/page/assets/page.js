@@ -69,7 +69,7 @@ byId("question").addEventListener("submit", async (event) => {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({
         namespaces: [form.namespace.value], query: form.query.value, limit: Number(form.limit.value) || 10,
-        budget: (Number(form.budget.value) || 500) / 1000 + "s", fresh: true,
+        budget: (Number(form.budget.value) || 500) / 1000 + "s",
       }),
     });
     showAnswer(result.answer, result.waterfall);
