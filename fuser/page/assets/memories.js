@@ -225,7 +225,7 @@ function neighbours(m, hits) {
 
 // --- Change ---------------------------------------------------------------------------------------------------------------
 
-let editing = { mode: "remember", memory: null, from: null };
+let editing = { mode: "remember", memory: null, from: null, filled: {} };
 const titles = { remember: "Remember something", correct: "Correct", supersede: "Supersede by" };
 
 function edit(mode, memory, from) {
@@ -235,12 +235,19 @@ function edit(mode, memory, from) {
   editor.tags.value = m.tags.join(", ");
   editor.importance.value = m.importance === undefined || m.importance === null ? 0.5 : m.importance;
   editor.sensitive.checked = m.sensitive;
+  editing.filled = filledIn();
   byId("editor-title").textContent = titles[mode] + (memory ? ` “${headline(memory).slice(0, 60)}”` : "");
   byId("save").textContent = { remember: "Remember", correct: "Correct", supersede: "Supersede" }[mode];
   editor.hidden = false;
   editor.scrollIntoView({ block: "nearest" });
   editor.content.focus();
 }
+
+// filledIn is what the form says.
+const filledIn = () => ({
+  content: editor.content.value, title: editor.title.value, tags: listOf(editor.tags.value), category: editor.category.value,
+  importance: Number(editor.importance.value), thread: editor.thread.value, sensitive: editor.sensitive.checked,
+});
 
 function closeEditor() {
   editor.hidden = true;
@@ -253,11 +260,9 @@ editor.addEventListener("keydown", (event) => event.key === "Escape" && closeEdi
 
 editor.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const { mode, memory } = editing;
-  const value = {
-    content: editor.content.value, title: editor.title.value, tags: listOf(editor.tags.value), category: editor.category.value,
-    importance: Number(editor.importance.value), thread: editor.thread.value, sensitive: editor.sensitive.checked,
-  };
+  const { mode, memory, filled } = editing;
+  // A form changes line ends and divides tags at commas: what nobody has edited stays as the memory has it.
+  const value = Object.fromEntries(Object.entries(filledIn()).map(([name, now]) => [name, memory && String(now) === String(filled[name]) ? memory[name] : now]));
   const bytes = new TextEncoder().encode(value.content).length;
   if (bytes > mostContent) {
     tell(`The text has ${bytes} bytes of at most ${mostContent}. Nothing was sent.`, true);
