@@ -4,7 +4,7 @@
 const browse = byId("browse"), editor = byId("editor"), listed = byId("listed"), told = byId("told"), further = byId("further");
 const pageSize = 50;
 const mostContent = 64 * 1024; // bytes, as the contract has it
-let nextPage = "";
+let nextPage = "", listing = {}; // what is listed: the form may say something else before the next page
 const lastWrite = {}; // revision token of this page's last write by namespace, so that searches know of it
 let shownNow = 0; // counts lists, so that a late answer is not shown
 
@@ -63,11 +63,15 @@ function filter() {
 
 async function show(token) {
   const mine = ++shownNow;
-  const namespace = browse.namespace.value, words = browse.text.value.trim();
-  const answer = await attempt(() => (words ? search(namespace, words) : ask("v1/memories?" + parameters({
-    namespace, page_size: pageSize, page_token: token, ...Object.fromEntries(Object.entries(filter()).map(([name, value]) => ["filter." + name, value])),
-  }))));
+  const answer = await attempt(() => {
+    if (!token) listing = { namespace: browse.namespace.value, words: browse.text.value.trim(), where: filter() };
+    const { namespace, words, where } = listing;
+    return words ? search(namespace, words, where) : ask("v1/memories?" + parameters({
+      namespace, page_size: pageSize, page_token: token, ...Object.fromEntries(Object.entries(where).map(([name, value]) => ["filter." + name, value])),
+    }));
+  });
   if (!answer || mine !== shownNow) return;
+  if (told.querySelector(".bad")) told.replaceChildren(); // it was about an earlier list
   const rows = answer.memories.map((m, i) => row(m, answer.matches && answer.matches[i]));
   if (token) listed.append(...rows);
   else listed.replaceChildren(...rows);
@@ -78,10 +82,10 @@ async function show(token) {
 }
 
 // search finds memories by their words alone. Other legs would add what merely resembles them.
-async function search(namespace, words) {
+async function search(namespace, words, where) {
   const legs = Object.fromEntries(legNames.filter((leg) => leg !== "lexical").map((leg) => [leg, { enabled: false }]));
   const answer = await send("POST", "v1/recall", {
-    namespaces: [namespace], query: words, limit: 100, filter: filter(), budget: "5s", explain: true,
+    namespaces: [namespace], query: words, limit: 100, filter: where, budget: "5s", explain: true,
     legs: legNames.includes("lexical") ? legs : {}, at_least: lastWrite[namespace] ? [lastWrite[namespace]] : [],
   });
   const hits = answer.hits.filter((hit) => hit.memory);
