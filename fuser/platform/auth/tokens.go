@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -164,9 +163,7 @@ func ReadTokens(path string) ([]Token, error) {
 // ChangeTokens replaces a file's tokens by the result of change. A missing file has none. A lock on the file path +
 // ".lock" orders changes by several processes.
 func ChangeTokens(path string, change func([]Token) ([]Token, error)) (err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // gateways may read the file by that name
-	}
+	path = replace.Target(path) // gateways may read the file by that name
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
 		return err

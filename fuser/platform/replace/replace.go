@@ -7,6 +7,21 @@ import (
 	"path/filepath"
 )
 
+// Target returns the path that a path leads to by links, also if nothing is there yet.
+func Target(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	target, err := os.Readlink(path)
+	switch {
+	case err != nil:
+		return path
+	case filepath.IsAbs(target):
+		return target
+	}
+	return filepath.Join(filepath.Dir(path), target)
+}
+
 // File puts what write writes in place of the file at path, or where none is, once it is complete and on the disk. Only the
 // owner can read the file, unless write changes its mode.
 func File(path string, write func(*os.File) error) error {

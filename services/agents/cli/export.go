@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/triskele/triskele/fuser/platform/replace"
 	"github.com/triskele/triskele/services/agents/internal/render"
@@ -64,15 +63,7 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) e
 		defer context.AfterFunc(ctx, func() { _ = out.Close() })() // ends a write that nobody reads
 		return errors.Join(write(out), out.Close())
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	} else if target, err := os.Readlink(path); err == nil { // to a file that is not there yet
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
-		}
-		path = target
-	}
-	return replace.File(path, func(part *os.File) error { return write(part) })
+	return replace.File(replace.Target(path), func(part *os.File) error { return write(part) })
 }
 
 // openForWriting opens what is there. A pipe waits for a reader, until ctx ends.

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -113,7 +114,7 @@ func (f file) add(text []byte, p Program, started string) ([]byte, error) {
 		err = d.set(1, "version")
 	}
 	for _, event := range f.events {
-		err = errors.Join(err, d.setHook(event, f.entry(p), p.Path, started))
+		err = cmp.Or(err, d.setHook(event, f.entry(p), p.Path, started))
 	}
 	return d.text(), err
 }

@@ -207,10 +207,7 @@ func (c Change) Diff() string {
 // Apply writes the change. It keeps a copy of a file from before the first change, and removes the copy once the file is the same
 // again.
 func (c Change) Apply() error {
-	path := c.Path
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a link into a folder of settings stays a link
-	}
+	path := replace.Target(c.Path) // a link into a folder of settings stays a link
 	if now, err := read(path); err != nil || !bytes.Equal(now, c.Before) {
 		return cmp.Or(err, fmt.Errorf("%s has changed meanwhile: run the command again", c.Path))
 	}

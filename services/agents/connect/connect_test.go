@@ -480,7 +480,7 @@ func TestConnectLeavesWhatItCannotEdit(t *testing.T) {
 	}
 }
 
-// A link into a folder of settings stays a link.
+// A link into a folder of settings stays a link, also one to a file that is not there yet.
 func TestConnectFollowsLinks(t *testing.T) {
 	t.Parallel()
 	home, folder := at(t, "linux")
@@ -488,18 +488,29 @@ func TestConnectFollowsLinks(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(folder, ".cursor"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(folder, ".cursor", "mcp.json")
-	if err := os.Symlink(filepath.Join(folder, "dotfiles", "mcp.json"), link); err != nil {
-		t.Fatal(err)
+	names := []string{"mcp.json", "hooks.json"}
+	for _, name := range names {
+		if err := os.Symlink(filepath.Join("..", "dotfiles", name), filepath.Join(folder, ".cursor", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	linked := func(when string, connected bool) {
+		t.Helper()
+		for _, name := range names {
+			if info, err := os.Lstat(filepath.Join(folder, ".cursor", name)); err != nil || info.Mode()&os.ModeSymlink == 0 {
+				t.Errorf("%s, the link %s is gone: %v, %v", when, name, info, err)
+			}
+			if text, _ := os.ReadFile(filepath.Join(folder, "dotfiles", name)); strings.Contains(string(text), "triskele") != connected {
+				t.Errorf("%s, %s has %s", when, name, text)
+			}
+		}
 	}
 	changes, err := client(t, "cursor").Plan(home, program)
 	apply(t, changes, err)
-	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is gone: %v, %v", info, err)
-	}
-	if got := get(t, filepath.Join(folder, "dotfiles", "mcp.json")); !strings.Contains(got, "triskele") {
-		t.Errorf("got %s", got)
-	}
+	linked("connected", true)
+	changes, err = client(t, "cursor").PlanUndo(home)
+	apply(t, changes, err)
+	linked("undone", false)
 }
 
 // The documentation's table has every client with what it gets, and tests that exist.
