@@ -336,8 +336,9 @@ func eachLine(path string, fn func(line []byte) error) error {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, math.MaxInt)
 	for number := 1; lines.Scan(); number++ {
-		if len(bytes.TrimSpace(lines.Bytes())) > 0 {
-			if err := fn(lines.Bytes()); err != nil {
+		line := bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))
+		if len(bytes.TrimSpace(line)) > 0 {
+			if err := fn(line); err != nil {
 				return fmt.Errorf("%s:%d: %w", path, number, err)
 			}
 		}

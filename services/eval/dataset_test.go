@@ -45,7 +45,7 @@ func TestLinksOfTheText(t *testing.T) {
 func TestLoad(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "Small set")
 	write(t, folder,
-		`{"_id":"d1","title":"Tides","text":"The moon pulls.","metadata":{"scope":"Conv 26","date":"2023-05-08T13:56:00","session":"D1","position":7,"entities":["HIDDEN"],"answer":"HIDDEN"}}
+		"\ufeff"+`{"_id":"d1","title":"Tides","text":"The moon pulls.","metadata":{"scope":"Conv 26","date":"2023-05-08T13:56:00","session":"D1","position":7,"entities":["HIDDEN"],"answer":"HIDDEN"}}
 {"_id":"d2","title":"Only a title","text":"","metadata":{"scope":26,"session":3}}
 
 {"_id":"d3","text":"No title","extra":"HIDDEN"}
