@@ -72,7 +72,7 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 				continue // forgotten since the search
 			}
 			rank++
-			if len(out) < want && !kept.isDuplicate(out, w) {
+			if len(out) < want && !kept.isDuplicate(ctx, out, w) {
 				out = append(out, w)
 			}
 		}
@@ -90,9 +90,9 @@ type deduplicator struct {
 }
 
 // isDuplicate says whether w is similar to one of the winners, and adds it to that one's duplicates. It must be called for
-// each winner before it is added.
-func (d *deduplicator) isDuplicate(winners []winner, w winner) bool {
-	if d.similarity == 0 {
+// each winner before it is added. Once the recall's time is over, nothing is compared any more: a thousand long texts take seconds.
+func (d *deduplicator) isDuplicate(ctx context.Context, winners []winner, w winner) bool {
+	if d.similarity == 0 || ctx.Err() != nil {
 		return false
 	}
 	sketch := shingles.Of(text(w.memory))

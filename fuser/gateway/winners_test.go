@@ -6,8 +6,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -109,6 +111,26 @@ func TestDuplicatesAreReplaced(t *testing.T) {
 	}
 	if calls != 6 || most != 8 {
 		t.Errorf("%d calls, of %d ids at most", calls, most)
+	}
+}
+
+// A thousand long texts take seconds to compare: only those are compared that the budget has time for.
+func TestDuplicatesAreLookedForInTime(t *testing.T) {
+	texts, ids := map[string]string{}, make([]string, 1000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("x%03d", i)
+		texts[ids[i]] = strings.Repeat("one two three four five six seven eight ", 1500)
+	}
+	resp, err := newGateway(t, memories{texts: texts}, finds(bm25, ids...), finds(cosine), finds(hops)).Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		diverse(1)(r)
+		r.Limit, r.Budget = new(int32(len(ids))), durationpb.New(200*time.Millisecond)
+		r.Legs = map[string]*triskelev1.LegOptions{"lexical": {Depth: new(int32(len(ids)))}}
+	}))
+	if err != nil || len(resp.GetHits()) == 0 {
+		t.Fatalf("%v, %v, want hits", resp, err)
+	}
+	if compared := len(resp.GetHits()[0].GetDuplicates()); compared == len(ids)-1 || resp.GetContents().GetState() != triskelev1.LegState_LEG_STATE_OK {
+		t.Errorf("%d of %d texts were compared, contents %v", compared, len(ids), resp.GetContents())
 	}
 }
 
