@@ -79,7 +79,7 @@ func (c *budgetCmd) read(ctx context.Context, env *Env) (_ []otlp.Trace, source 
 	q := traces.Query{Service: c.Service, From: env.Now().Add(-c.Last), To: env.Now(), Limit: c.Limit, Header: c.Header}
 	switch {
 	case c.OTLP != "":
-		in, err := env.open(c.OTLP)
+		in, err := env.open(ctx, c.OTLP)
 		if err != nil {
 			return nil, "", err
 		}

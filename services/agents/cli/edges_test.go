@@ -1,8 +1,13 @@
 package cli_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +17,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/auth/authtest"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/agents/cli"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -183,5 +189,46 @@ func TestTimesInQuestions(t *testing.T) {
 		if text := must(t, "", append(args, "--max-tokens=200")...); !strings.Contains(text, "matched: ") {
 			t.Errorf("%s: got the briefing\n%s\nwant it to say what matched", query, text)
 		}
+	}
+}
+
+// TestInterruptedWhileReading: one interrupt ends a command that waits for standard input, for a pipe's other end or for its text.
+func TestInterruptedWhileReading(t *testing.T) {
+	t.Parallel()
+	address := "--address=" + serve(t)
+	silent := filepath.Join(t.TempDir(), "silent")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	for _, path := range []string{pipe, silent} {
+		if err := exec.Command("mkfifo", path).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writer, err := os.OpenFile(silent, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = writer.Close() }()
+	for _, args := range [][]string{{"remember", "-"}, {"recall", "-"}, {"import", "-"}, {"namespace", "delete", "birds"}, {"import", pipe}, {"import", silent}} {
+		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
+			t.Parallel()
+			in, typing := io.Pipe()
+			defer func() { _ = typing.Close() }()
+			ctx, interrupt := context.WithCancel(t.Context())
+			ended := make(chan outcome, 1)
+			go func() {
+				var out, errs bytes.Buffer
+				code := cli.Run(ctx, append(args, address), cli.Env{In: in, Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: clock})
+				ended <- outcome{code, out.String(), errs.String()}
+			}()
+			time.AfterFunc(300*time.Millisecond, interrupt) // while it waits
+			select {
+			case got := <-ended:
+				if got.code != 1 || !strings.Contains(got.err, "interrupted") {
+					t.Errorf("got %+v, want that it was interrupted", got)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("it does not end")
+			}
+		})
 	}
 }

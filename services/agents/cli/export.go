@@ -56,7 +56,7 @@ func (e *Env) beside(path string) *Env {
 // complete. It writes into what is no file, such as a pipe, until ctx ends.
 func writeWhole(ctx context.Context, path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		out, err := openForWriting(ctx, path)
+		out, err := openFile(ctx, path, os.O_WRONLY)
 		if err != nil {
 			return err
 		}
@@ -66,13 +66,13 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) e
 	return replace.File(replace.Target(path), func(part *os.File) error { return write(part) })
 }
 
-// openForWriting opens what is there. A pipe waits for a reader, until ctx ends.
-func openForWriting(ctx context.Context, path string) (*os.File, error) {
+// openFile opens what is there. A pipe waits for its other end, until ctx ends.
+func openFile(ctx context.Context, path string, flag int) (*os.File, error) {
 	var out *os.File
 	opened := make(chan error, 1)
 	go func() {
 		var err error
-		out, err = os.OpenFile(path, os.O_WRONLY, 0)
+		out, err = os.OpenFile(path, flag, 0)
 		opened <- err
 	}()
 	select {

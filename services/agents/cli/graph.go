@@ -261,7 +261,7 @@ const maxTriple = 8 << 10
 
 // Run imports triples, each batch atomically.
 func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
-	in, err := env.open(c.File)
+	in, err := env.open(ctx, c.File)
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, erro
 		return source, nil
 	}
 	source := &importer.JSONL{Name: c.File, Size: -1, Namespace: c.Namespace, DefaultNamespace: c.DefaultNamespace, Open: func() (io.ReadCloser, error) {
-		return env.open(c.File)
+		return env.open(ctx, c.File)
 	}}
 	if c.File == "-" {
 		source.Name = "standard input"

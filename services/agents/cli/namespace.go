@@ -80,7 +80,7 @@ type namespaceDeleteCmd struct {
 // Run deletes, once the name is confirmed.
 func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 	if !c.Yes {
-		if err := c.confirm(env); err != nil {
+		if err := c.confirm(ctx, env); err != nil {
 			return err
 		}
 	}
@@ -93,11 +93,11 @@ func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-func (c *namespaceDeleteCmd) confirm(env *Env) error {
+func (c *namespaceDeleteCmd) confirm(ctx context.Context, env *Env) error {
 	if _, err := fmt.Fprintf(env.Err, "This deletes every memory in %s. Type the name again to continue: ", c.Name); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(env.In).ReadString('\n')
+	line, err := bufio.NewReader(env.input(ctx)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

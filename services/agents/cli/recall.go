@@ -119,7 +119,7 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 
 // Run prints the answer.
 func (c *recallCmd) Run(ctx context.Context, env *Env) error {
-	query, err := env.text(c.Query)
+	query, err := env.text(ctx, c.Query)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ type supersedeCmd struct {
 
 // Run stores the replacement.
 func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
-	text, err := env.text(c.Text)
+	text, err := env.text(ctx, c.Text)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ type updateCmd struct {
 
 // Run changes the given fields.
 func (c *updateCmd) Run(ctx context.Context, env *Env) error {
-	content, err := env.text(valueOf(c.Content))
+	content, err := env.text(ctx, valueOf(c.Content))
 	if err != nil {
 		return err
 	}
@@ -258,11 +258,11 @@ func (f memoryFlags) memory(namespace, content string, now time.Time) *triskelev
 const maxText = 1 << 20
 
 // text returns the argument, or standard input for "-" without a byte order mark and trailing line ends.
-func (e *Env) text(argument string) (string, error) {
+func (e *Env) text(ctx context.Context, argument string) (string, error) {
 	if argument != "-" {
 		return argument, nil
 	}
-	text, err := io.ReadAll(io.LimitReader(e.In, maxText))
+	text, err := io.ReadAll(io.LimitReader(e.input(ctx), maxText))
 	if err != nil {
 		return "", fmt.Errorf("read standard input: %w", err)
 	}
@@ -272,12 +272,28 @@ func (e *Env) text(argument string) (string, error) {
 	return strings.ToValidUTF8(strings.TrimRight(strings.TrimPrefix(string(text), "\ufeff"), "\r\n"), ""), nil
 }
 
-// open opens a file to read, or standard input for "-".
-func (e *Env) open(path string) (io.ReadCloser, error) {
+// input returns standard input. A read that waits ends with ctx.
+func (e *Env) input(ctx context.Context) io.Reader {
+	out, in := io.Pipe()
+	go func() {
+		_, err := io.Copy(in, e.In)
+		_ = in.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
+	return out
+}
+
+// open opens a file to read, or standard input for "-". A read that waits ends with ctx.
+func (e *Env) open(ctx context.Context, path string) (io.ReadCloser, error) {
 	if path == "-" {
-		return io.NopCloser(e.In), nil
+		return io.NopCloser(e.input(ctx)), nil
 	}
-	return os.Open(path)
+	file, err := openFile(ctx, path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = file.Close() })
+	return file, nil
 }
 
 type rememberCmd struct {
@@ -288,7 +304,7 @@ type rememberCmd struct {
 
 // Run stores the memory and prints its id.
 func (c *rememberCmd) Run(ctx context.Context, env *Env) error {
-	text, err := env.text(c.Text)
+	text, err := env.text(ctx, c.Text)
 	if err != nil {
 		return err
 	}
