@@ -3,6 +3,7 @@ package replace
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -26,6 +27,9 @@ func Target(path string) string {
 // owner can read the file, unless write changes its mode.
 func File(path string, write func(*os.File) error) error {
 	part, err := os.CreateTemp(filepath.Dir(path), ".triskele-*")
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		failed.Path = path // callers know nothing of the temporary file
+	}
 	if err != nil {
 		return err
 	}

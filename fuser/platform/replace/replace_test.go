@@ -2,6 +2,7 @@ package replace_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,6 +27,11 @@ func TestFile(t *testing.T) {
 		if !errors.Is(err, x.err) || readErr != nil || string(got) != x.want {
 			t.Errorf("after %q: got %q and %v, %v, want %q and %v", x.text, got, err, readErr, x.want, x.err)
 		}
+	}
+	nowhere := filepath.Join(path, "nowhere")
+	var failed *fs.PathError
+	if err := replace.File(nowhere, nil); !errors.As(err, &failed) || failed.Path != nowhere {
+		t.Errorf("got %v, want an error about %s", err, nowhere)
 	}
 	if all, err := os.ReadDir(filepath.Dir(path)); err != nil || len(all) != 1 {
 		t.Errorf("got %v and %v, want one file", all, err)
