@@ -132,6 +132,9 @@ func (c Client) plan(home Home, undo bool, edit func(f file, text []byte, starte
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w; it was left as it is", f.path, err)
 		}
+		if lines := bytes.Count(text, []byte("\n")); lines > 0 && lines == bytes.Count(text, []byte("\r\n")) && len(after) > 0 {
+			after = bytes.ReplaceAll(bytes.ReplaceAll(after, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
+		}
 		if !bytes.Equal(text, after) || (text == nil) != (after == nil) {
 			without, err := f.remove(text, nil, started)
 			changes = append(changes, Change{f.path, text, after, record, undo, err == nil && bytes.Equal(without, text)})

@@ -629,3 +629,54 @@ func TestHookWords(t *testing.T) {
 		t.Errorf("a second run changes %v, %v; want nothing", again, err)
 	}
 }
+
+// Files that an editor on Windows has written keep their line ends and their byte order mark.
+func TestConnectKeepsWindowsForms(t *testing.T) {
+	t.Parallel()
+	for name, texts := range files {
+		home, folder := at(t, "linux")
+		c, before := client(t, name), map[string]string{}
+		for path, text := range texts {
+			if text = strings.ReplaceAll(text, "\n", "\r\n"); strings.HasSuffix(path, ".json") {
+				text = "\ufeff" + text
+			}
+			before[path] = text
+			put(t, filepath.Join(folder, path), text)
+		}
+		changes, err := c.Plan(home, program)
+		apply(t, changes, err)
+		for path, text := range before {
+			got := get(t, filepath.Join(folder, path))
+			if strings.Contains(text, "\n") && strings.Count(got, "\n") != strings.Count(got, "\r\n") || strings.HasPrefix(got, "\ufeff") != strings.HasPrefix(text, "\ufeff") {
+				t.Errorf("%s: got %q from %q, want the same line ends and the mark", path, got, text)
+			}
+		}
+		if again, err := c.Plan(home, program); err != nil || len(again) > 0 {
+			t.Errorf("%s: a second run changes %v, %v; want nothing", name, again, err)
+		}
+		for path := range before { // so that undo must edit the files
+			put(t, filepath.Join(folder, path), get(t, filepath.Join(folder, path))+"\r\n")
+		}
+		changes, err = c.PlanUndo(home)
+		apply(t, changes, err)
+		for path, text := range before {
+			if got := get(t, filepath.Join(folder, path)); strings.Contains(got, "triskele") || strings.Count(text, "\r\n") > 0 && strings.Count(got, "\n") != strings.Count(got, "\r\n") {
+				t.Errorf("%s after undo: got %q, before it was %q", path, got, text)
+			}
+		}
+	}
+}
+
+// Of two members with one name, agents read the last.
+func TestConnectWritesIntoTheLastMember(t *testing.T) {
+	t.Parallel()
+	home, folder := at(t, "linux")
+	path := filepath.Join(folder, ".config/Claude/claude_desktop_config.json")
+	put(t, path, `{"mcpServers": {}, "mcpServers": {"a": {"command": "a"}}}`)
+	changes, err := client(t, "claude-desktop").Plan(home, program)
+	apply(t, changes, err)
+	var got map[string]map[string]any
+	if err := json.Unmarshal([]byte(get(t, path)), &got); err != nil || len(got["mcpServers"]) != 2 {
+		t.Errorf("agents read %v, %v; want the servers a and triskele", got, err)
+	}
+}

@@ -19,8 +19,12 @@ type document struct {
 	indent string
 }
 
-// parse parses a JSON text. An empty one is an empty object.
+// mark is the byte order mark, with which editors on Windows begin a text.
+const mark = "\ufeff"
+
+// parse parses a JSON text, which may begin with a byte order mark. An empty one is an empty object.
 func parse(text []byte) (*document, error) {
+	text, marked := bytes.CutPrefix(text, []byte(mark))
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
 	}
@@ -31,6 +35,9 @@ func parse(text []byte) (*document, error) {
 	object, ok := root.Value.(*hujson.Object)
 	if !ok {
 		return nil, errors.New("it has no JSON object")
+	}
+	if marked {
+		root.BeforeExtra = append(hujson.Extra(mark), root.BeforeExtra...)
 	}
 	d := &document{root, "  "}
 	if len(object.Members) > 0 {
@@ -63,14 +70,29 @@ func (d *document) value(v any, depth int) (hujson.Value, error) {
 
 // find returns the value at a path of member names, or nil.
 func (d *document) find(path ...string) *hujson.Value {
-	return d.root.Find(strings.Join(append([]string{""}, path...), "/"))
+	value := &d.root
+	for _, name := range path {
+		object, ok := value.Value.(*hujson.Object)
+		if !ok {
+			return nil
+		}
+		at := member(object, name)
+		if at < 0 {
+			return nil
+		}
+		value = &object.Members[at].Value
+	}
+	return value
 }
 
+// member returns the index of a member, or -1. Of several with the name, agents read the last.
 func member(o *hujson.Object, name string) int {
-	return slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool {
-		literal, ok := m.Name.Value.(hujson.Literal)
-		return ok && literal.String() == name
-	})
+	for i, m := range slices.Backward(o.Members) {
+		if literal, ok := m.Name.Value.(hujson.Literal); ok && literal.String() == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // set stores v at a path. It makes the objects on the way. A value that says the same stays as it is.
