@@ -3,11 +3,14 @@
 package secrets
 
 import (
+	"bytes"
+	"encoding/base64"
 	"math"
 	"regexp"
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
 // rule finds a kind of secret.
@@ -27,13 +30,16 @@ const (
 	passwords = `(?:password|passwd|passphrase|passwort|kennwort|pwd|(?-i:[A-Z0-9]_PASS))`
 	keys      = `(?:secret|token|credentials?|(?:api|access|private|auth|secret|encryption|signing|master|hmac|jwt)[_-]?key(?:[_-]?base)?)`
 	// assigned is what stands between a name and its value, also in Markdown, and in JSON within JSON.
-	assigned = `\\*["'\x60]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|:))\s*(?:[*_]{1,2}\s+)?`
+	assigned = `\\*["'\x60]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|:))`
 	// A closing quote has no letter behind it, which an apostrophe has.
 	quoted = `[a-z@$]?(?:"((?:[^"\\\n]|\\[^\n])*)"\B|'((?:[^'\\\n]|\\[^\n])*)'\B|\x60([^\x60\n]*)\x60|\\+["']([^"'\n]*?)\\+["'])`
 	// A key whose end is cut off ends with its last line: what only names the first line of a key is no key.
 	begin   = `-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`
 	between = `(?:[^A-Za-z-]|\\+[nr]|[A-Za-z-]+: [^\n]*\n)`
-	value   = `(?:` + quoted + `|["'\x60]?([^\s"'\x60,;)}\]]*[^\s"'\x60,;)}\]\\]))`
+	bare    = `["'\x60]?([^\s"'\x60,;)}\]]*[^\s"'\x60,;)}\]\\])`
+	value   = `(?:` + quoted + `|` + bare + `)`
+	// given is a value behind assigned. A bare one in a line below is alone there, unlike the words below a heading.
+	given = `(?:\s*(?:[*_]{1,2}\s+)?(?:` + quoted + `|` + bare + `["'\x60]?[,;]?[^\S\n]*$)|[^\S\n]*(?:[*_]{1,2}[^\S\n]+)?` + bare + `)`
 )
 
 // rules are tried in this order. A text that one of them has replaced is not searched again. They are compiled when they are needed
@@ -74,19 +80,22 @@ var rules = sync.OnceValue(func() []rule {
 		format("Triskele token", "trsk_", `\btrsk_[\w-]{16,}`),
 		format("token", "eyj", `\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*`),
 		format("Azure key", "accountkey=", `(?i)AccountKey=([A-Za-z0-9+/]{40,}={0,2})`),
-		format("password", "://", `[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@'"<>]{0,100}:([^\s/'"<>]{3,200})@`),
+		{"password", "://", regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@'"<>]{0,100}:(?:[^\s/@'"<>]*@sha256:|([^\s/'"<>]{3,200})@)`), notPort},
+		{"password", ":", regexp.MustCompile(`(?m)^[ \t]*[\w.*-]+:(?:\d{4,5}|\*):[^\s:]+:[^\s:]+:((?:\\.|[^\s:\\])+)[ \t]*\r?$`), drawn}, // .pgpass
+		{"password", "auth", regexp.MustCompile(`"auth\\*"\s*:\s*\\*"([A-Za-z0-9+/]{8,}={0,2})\\*"`), login},
+		{"password", "-p", regexp.MustCompile(`\b(?:mysql|mariadb)(?:-?(?:dump|admin|import|show|check|sh))?\s(?:(?:[^\n|;&]|\\\r?\n)*?\s)?-p` + value), notPort},
 		{"password", "curl", regexp.MustCompile(`(?i)\bcurl\b(?:[^\n]|\\\r?\n)*?\s(?:-[a-z]*u\s+|-u|--(?:proxy-)?user[\s=]+)["']?[^\s:"']*:([^\s"']+)`), notPlaceholder},
 		{"password", "machine", regexp.MustCompile(`(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)`), notPlaceholder},
 		{"password", "sshpass", regexp.MustCompile(`\bsshpass\s+-p\s*` + value), notPlaceholder},
 		{"token", "authorization", regexp.MustCompile(`(?i)\bauthorization['"]?\s*[:=]\s*['"]?(?:bearer|basic|token)\s+([\w.~+/=-]{8,})`), notPlaceholder},
 		{"token", "bearer", regexp.MustCompile(`(?i)\bbearer\s+([\w.~+/=-]{20,})`), random},
-		{"password", "", regexp.MustCompile(`(?i)` + passwords + `(?:` + assigned + value + `|>([^<\n]*)</)`), notPlaceholder},
+		{"password", "", regexp.MustCompile(`(?im)` + passwords + `(?:` + assigned + given + `|>([^<\n]*)</)`), notPlaceholder},
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+` + quoted), notPlaceholder},
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+([^\s'"` + "`" + `-]\S*)`), mixed},
-		{"secret", "", regexp.MustCompile(`(?i)` + keys + `(?:` + assigned + value + `|>([^<\n]*)</)`), random},
+		{"secret", "", regexp.MustCompile(`(?im)` + keys + `(?:` + assigned + given + `|>([^<\n]*)</)`), random},
 		{"secret", "--", regexp.MustCompile(`(?i)--[\w-]*` + keys + `\s+` + value), random},
 		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
-		{"password", "pass", regexp.MustCompile(`(?i)(?:[a-z0-9]_pass` + assigned + value + `|\bpass['"]?\s*[:=]\s*` + quoted + `)`), drawn},
+		{"password", "pass", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `)`), drawn},
 		{"password", "", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},
 	}
 })
@@ -143,6 +152,18 @@ var message = regexp.MustCompile(`(?i)\b(?:pass(?:word|phrase|wort)s?|kennwort|s
 func notPlaceholder(value string) bool {
 	sentence := strings.Contains(value, " ") && (len(value) > 100 || message.MatchString(value))
 	return len(value) >= 4 && !sentence && !placeholder().MatchString(value)
+}
+
+// port matches the port of a URL with its query, ports as docker publishes them, and the tag of an image with its digest.
+var port = regexp.MustCompile(`^\d{1,5}\?[\w.-]+=|^[\d.]*(?::\d+)+$|@sha256:$`)
+
+// notPort reports whether what stands behind a colon or a -p is a password.
+func notPort(value string) bool { return notPlaceholder(value) && !port.MatchString(value) }
+
+// login reports whether a value is a user's name and password in base64.
+func login(value string) bool {
+	text, err := base64.StdEncoding.DecodeString(value)
+	return err == nil && utf8.Valid(text) && bytes.Contains(text, []byte(":"))
 }
 
 // mixed reports whether a value is a password and not a word: it has a digit or a sign inside.

@@ -1,6 +1,7 @@
 package secrets_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -19,6 +20,9 @@ func letters(n int) string { return strings.Repeat("aBdEgHjKmNpQsTvWyZcF", n/20+
 
 // easy is a password as people choose them.
 const easy = "hunter" + "22xyz"
+
+// login is a user's name and password as Docker keeps them.
+var login = base64.StdEncoding.EncodeToString([]byte("ada:" + easy))
 
 func TestSecretsAreRemoved(t *testing.T) {
 	t.Parallel()
@@ -99,6 +103,15 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"password=*Adm1n" + "*9x":                                                                            "password=[redacted: password]",
 		"PASSWORD=${PASSWORD:-" + easy + "}":                                                                 "PASSWORD=[redacted: password]}",
 		"postgres://app:" + "p@ssw0rd77@db/x":                                                                "postgres://app:[redacted: password]@db/x",
+		"Reset password:\n\n" + easy + "\n\nKeep it.":                                                        "Reset password:\n\n[redacted: password]\n\nKeep it.",
+		"**Password:**\n\n" + easy:                                                                           "**Password:**\n\n[redacted: password]",
+		"password:\n  sword" + "fish\nuser: ada":                                                             "password:\n  [redacted: password]\nuser: ada",
+		"password =\n  'sword" + "fish', x":                                                                  "password =\n  '[redacted: password]', x",
+		"~/.pgpass:\nlocalhost:5432:app:ada:" + easy + "\n":                                                  "~/.pgpass:\nlocalhost:5432:app:ada:[redacted: password]\n",
+		"*:*:*:*:" + easy:                                                                                    "*:*:*:*:[redacted: password]",
+		`{"auths": {"ghcr.io": {"auth": "` + login + `"}}}`:                                                  `{"auths": {"ghcr.io": {"auth": "[redacted: password]"}}}`,
+		"mysql -u root -psword" + "fish app":                                                                 "mysql -u root -p[redacted: password] app",
+		"kubectl exec db -- mysqldump -p'" + easy + "' app > x":                                              "kubectl exec db -- mysqldump -p'[redacted: password]' app > x",
 		"AccountKey=" + run(86) + "==;x":                                                                     "AccountKey=[redacted: Azure key];x",
 	} {
 		if got, n := secrets.Redact(text); got != want || n != 1 {
@@ -130,6 +143,10 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"SECRET_KEY = os.environ['K1']", "primary_key: users_2024_id1", "the secret ingredient: cinnamon", "key: 01984b7e-3c9a-7cc1-8a5e-2f1d7b9c0e11",
 		"resp.NextPageToken = memories[from+size-1].GetId()", `secret := s.remember(&v1.Memory{Namespace: "trace"})`, `docker run -v "$PWD:/mnt" x`,
 		"see https://example.com:8080/a and mail ada@example.com", "type Token struct { Secret string }",
+		"http://localhost:3000?user=bob@example.com", "docker://alpine:3.18@sha256:" + hex(64),
+		"## Reset password:\nClick the link in the mail.", "Forgot password:\n\nWrite to support@example.com for a link.", "**Password:**\nClick here",
+		"docker run --name mysql -p3306:3306 -d mysql", "docker run --name mysql -p127.0.0.1:3306:3306 x", "mysql -u root -p app", "mysql -p\"$MYSQL_PASSWORD\" app",
+		`"auth": "required"`, `"auth": "c29tZXRoaW5n"`, "main.go:1234:12:warning:unused", "127.0.0.1:8080:80", "fe80:1234:0db8:85a3:8a2e:0370:7334:1234",
 		"sha256:" + hex(64), "git@github.com:triskele/triskele.git", "tokens=12345678", "next_page_token: empty on the last page",
 	} {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
