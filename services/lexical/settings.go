@@ -10,6 +10,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqldb"
@@ -70,6 +71,12 @@ func readSettings(ctx context.Context, db sqldb.Scoped, namespace string) (Setti
 // Settings returns a namespace's settings, or the default ones if it has none.
 func (l *Leg) Settings(ctx context.Context, namespace string) (Settings, error) {
 	return readSettings(ctx, l.store.DB().In(namespace), namespace)
+}
+
+// Configured returns the namespaces with settings of their own, in order. They need not exist.
+func (l *Leg) Configured(ctx context.Context) ([]string, error) {
+	return sqldb.Query(ctx, l.store.DB().In(postgres.AllNamespaces), `SELECT namespace FROM lexical.settings ORDER BY namespace`, nil,
+		sqldb.Into(func(name *string) []any { return []any{name} }))
 }
 
 // Set changes a namespace's settings. If the language changes, it indexes all memories again. The namespace need not exist.

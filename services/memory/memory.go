@@ -38,7 +38,7 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("record %d: its id or idempotency key belongs to memory %s, which differs", e.Index, e.ID)
+	return fmt.Sprintf("memory %d of those given: its id or idempotency key belongs to memory %s, which differs", e.Index+1, e.ID)
 }
 
 // Inserted is the outcome for one record given to Insert.

@@ -2,7 +2,8 @@
 //
 // The file is JSON lines:
 //  1. The first line has the format version.
-//  2. Each namespace is a line with its name and its lexical settings, if they are not the defaults.
+//  2. Each namespace is a line with its name and its lexical settings, if they are not the defaults. It need have no memories. One
+//     that has neither memories nor settings is left out.
 //  3. Its memories follow, one a line, with ids, times, revisions, supersession and sensitivity.
 //  4. The last line has the counts and the SHA-256 of all lines before it.
 //
@@ -50,6 +51,8 @@ type Store interface {
 type Settings interface {
 	Settings(ctx context.Context, namespace string) (lexical.Settings, error)
 	Set(ctx context.Context, namespace string, s lexical.Settings) error
+	// Configured returns the namespaces with settings of their own, in order. They need not exist.
+	Configured(ctx context.Context) ([]string, error)
 }
 
 // line is one line of the file; exactly one of its fields is set.
@@ -85,6 +88,16 @@ func Write(ctx context.Context, store Store, settings Settings, out io.Writer) (
 	_ = lines.Encode(line{Backup: format}) // the encoder keeps an error of writing
 	var contents Contents
 	written := map[string]bool{}
+	write := func(name string) error {
+		if written[name] {
+			return nil
+		}
+		written[name] = true
+		if err := writeNamespace(ctx, store, settings, name, lines, &contents); err != nil {
+			return fmt.Errorf("namespace %s: %w", name, err)
+		}
+		return nil
+	}
 	for range 2 { // the second pass catches namespaces renamed meanwhile
 		for after := ""; ; {
 			list, err := store.ListNamespaces(ctx, "", after, batch)
@@ -95,17 +108,23 @@ func Write(ctx context.Context, store Store, settings Settings, out io.Writer) (
 				break
 			}
 			for _, n := range list {
-				if after = n.Name; written[n.Name] {
-					continue
+				after = n.Name
+				if err := write(n.Name); err != nil {
+					return contents, err
 				}
-				if err := writeNamespace(ctx, store, settings, n.Name, lines, &contents); err != nil {
-					return contents, fmt.Errorf("namespace %s: %w", n.Name, err)
-				}
-				written[n.Name] = true
 			}
 		}
 	}
-	err := lines.Encode(line{End: &end{contents, hex.EncodeToString(sum.Sum(nil))}})
+	configured, err := settings.Configured(ctx) // some have no memory yet
+	if err != nil {
+		return contents, err
+	}
+	for _, name := range configured {
+		if err := write(name); err != nil {
+			return contents, err
+		}
+	}
+	err = lines.Encode(line{End: &end{contents, hex.EncodeToString(sum.Sum(nil))}})
 	return contents, errors.Join(err, buffered.Flush())
 }
 
@@ -115,14 +134,25 @@ func writeNamespace(ctx context.Context, store Store, settings Settings, name st
 		return err
 	}
 	n := &namespace{Name: name}
+	begin := func() error {
+		if n == nil {
+			return nil
+		}
+		contents.Namespaces++
+		l := line{Namespace: n}
+		n = nil
+		return lines.Encode(l)
+	}
 	if own != lexical.DefaultSettings() {
 		n.Settings = &own
+		if err := begin(); err != nil {
+			return err
+		}
 	}
-	if err := lines.Encode(line{Namespace: n}); err != nil {
-		return err
-	}
-	contents.Namespaces++
 	return store.Scan(ctx, name, batch, func(records []record.Record) error {
+		if err := begin(); err != nil {
+			return err
+		}
 		for _, r := range records {
 			text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(record.ToProto(r))
 			if err != nil {

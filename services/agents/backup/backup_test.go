@@ -150,6 +150,13 @@ func drill(t *testing.T, from, to place) {
 		t.Fatal(err)
 	}
 	s.remember(&triskelev1.Memory{Namespace: "v-de", Content: "Der Falke nistet auf der Brücke."})
+	if err := s.words().Set(t.Context(), "v-later", settings); err != nil { // before its first memory
+		t.Fatal(err)
+	}
+	emptied := s.remember(&triskelev1.Memory{Namespace: "emptied", Content: "The Kestrel is gone."})
+	if _, err := s.memory.Forget(t.Context(), &triskelev1.ForgetRequest{Namespace: "emptied", Ids: []string{emptied.GetId()}}); err != nil {
+		t.Fatal(err)
+	}
 	before := s.answer()
 	if len(before) == 0 {
 		t.Fatal("the recall finds nothing")
@@ -214,8 +221,13 @@ func drill(t *testing.T, from, to place) {
 			t.Errorf("of %d memories acknowledged before the backup %d are there: %v", len(ids), len(resp.GetMemories()), err)
 		}
 	}
-	if got, err := s.words().Settings(t.Context(), "v-de"); err != nil || got != settings {
-		t.Errorf("settings are %+v, %v", got, err)
+	for _, namespace := range []string{"v-de", "v-later"} {
+		if got, err := s.words().Settings(t.Context(), namespace); err != nil || got != settings {
+			t.Errorf("settings of %s are %+v, %v", namespace, got, err)
+		}
+	}
+	if strings.Contains(file.String(), "emptied") {
+		t.Error("the backup has a namespace that a restore does not make")
 	}
 	var again bytes.Buffer
 	if _, err := backup.Write(t.Context(), s.Backend.Memory(), s.words(), &again); err != nil || !bytes.Equal(again.Bytes(), file.Bytes()) {
@@ -336,7 +348,7 @@ func TestConflict(t *testing.T) {
 	}
 	_, err := backup.Restore(t.Context(), s.Backend.Memory(), s.words(), bytes.NewReader(file.Bytes()))
 	var conflict *memory.ConflictError
-	if !errors.As(err, &conflict) || conflict.Index != 612 || conflict.ID != records[612].ID {
+	if !errors.As(err, &conflict) || conflict.Index != 612 || conflict.ID != records[612].ID || !strings.Contains(err.Error(), "memory 613 ") {
 		t.Errorf("%v, want that of memory 612, %s", err, records[612].ID)
 	}
 }

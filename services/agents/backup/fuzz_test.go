@@ -38,6 +38,8 @@ func (k *kept) Insert(_ context.Context, records []record.Record) ([]memory.Inse
 
 func (k *kept) Settings(context.Context, string) (lexical.Settings, error) { return k.settings, nil }
 
+func (k *kept) Configured(context.Context) ([]string, error) { return nil, nil }
+
 func (k *kept) Set(_ context.Context, _ string, s lexical.Settings) error {
 	k.settings = s
 	return nil
