@@ -84,6 +84,25 @@ func TestInsertAfterItsReplacement(t *testing.T) {
 	})
 }
 
+// A record that closes a circle with stored ones does not hide the last of them.
+func TestInsertClosesACircle(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		closing := storetest.Record("n", "closing", nil)
+		next := storetest.Record("n", "next", func(r *record.Record) { r.Supersedes = closing.ID })
+		last := storetest.Record("n", "last", func(r *record.Record) { r.Supersedes = next.ID })
+		closing.Supersedes = last.ID
+		f.Insert(t, next)
+		f.Insert(t, last)
+		f.Insert(t, closing)
+		for r, want := range map[*record.Record]uuid.UUID{&closing: next.ID, &next: last.ID, &last: uuid.Nil} {
+			if got := get(t, f, "n", r.ID); got.SupersededBy != want {
+				t.Errorf("%s: superseded by %s, want %s", r.Content, got.SupersededBy, want)
+			}
+		}
+	})
+}
+
 func importAll(t *testing.T, c triskelev1.MemoryServiceClient, requests ...*triskelev1.ImportRequest) (*triskelev1.ImportResponse, error) {
 	t.Helper()
 	stream, err := c.Import(t.Context())

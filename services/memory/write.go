@@ -129,7 +129,8 @@ func (s *Store) Sweep(ctx context.Context, before time.Time, n int) (int64, erro
 	})
 }
 
-// link marks the predecessors of new records as superseded, if they exist and are not superseded yet.
+// link marks the predecessors of new records as superseded, if they exist and are not superseded yet. It leaves one to which a new
+// record's own successors lead: in a circle, all would be hidden.
 func link(ctx context.Context, tx transaction, records []record.Record) error {
 	for _, r := range records {
 		if r.Supersedes == uuid.Nil {
@@ -142,6 +143,12 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 		if err != nil {
 			return err
 		}
+		if circular, err := leads(ctx, tx, r, old.ID); circular || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if old, err = revise(old, func(old *record.Record) error {
 			old.SupersededBy = r.ID
 			return nil
@@ -153,6 +160,25 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 		}
 	}
 	return nil
+}
+
+// leads reports whether the successors of a record lead to another one.
+func leads(ctx context.Context, tx transaction, r record.Record, to uuid.UUID) (bool, error) {
+	for seen := map[uuid.UUID]bool{}; r.SupersededBy != uuid.Nil && !seen[r.SupersededBy]; {
+		if r.SupersededBy == to {
+			return true, nil
+		}
+		seen[r.SupersededBy] = true
+		next, err := tx.current(ctx, r.Namespace, r.SupersededBy)
+		if errors.Is(err, ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		r = next
+	}
+	return false, nil
 }
 
 // forget is Store.Forget.
