@@ -137,6 +137,11 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	readErr := r.read(ctx, from, func(b *batch) error {
+		if slices.ContainsFunc(pending, func(p *batch) bool { return b.supersedes(p) || p.supersedes(b) }) {
+			if err := settle(0); err != nil { // concurrent transactions do not see each other's memories, and would not link them
+				return err
+			}
+		}
 		go func() {
 			defer close(b.settled)
 			if b.err = r.write(ctx, b); b.err == nil {
@@ -254,6 +259,14 @@ func (b *batch) full() bool {
 func (b *batch) skip(p Problem) {
 	b.Skipped++
 	b.Problems = append(b.Problems, p)
+}
+
+// supersedes reports whether a memory of the batch supersedes one of another batch.
+func (b *batch) supersedes(other *batch) bool {
+	return slices.ContainsFunc(b.items, func(newer Item) bool {
+		id := newer.Memory.GetSupersedes()
+		return id != "" && slices.ContainsFunc(other.items, func(older Item) bool { return older.Memory.GetId() == id })
+	})
 }
 
 // skipped returns the first position of the batch that could not be imported, or nil.

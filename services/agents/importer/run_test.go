@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -100,6 +101,56 @@ func (s *flakyStream) CloseAndRecv() (*triskelev1.ImportResponse, error) {
 		return nil, errCut
 	}
 	return resp, err
+}
+
+// overlapping is a client that reports whether a batch is sent while another one is stored. The first one waits for that, a moment.
+type overlapping struct {
+	triskelev1.MemoryServiceClient
+	calls   atomic.Int64
+	overlap chan struct{}
+}
+
+func (c *overlapping) Import(ctx context.Context, options ...grpc.CallOption) (grpc.ClientStreamingClient[triskelev1.ImportRequest, triskelev1.ImportResponse], error) {
+	first := c.calls.Add(1) == 1
+	if !first {
+		select {
+		case c.overlap <- struct{}{}:
+		default:
+		}
+	}
+	stream, err := c.MemoryServiceClient.Import(ctx, options...)
+	return &overlappingStream{stream, c, first}, err
+}
+
+type overlappingStream struct {
+	grpc.ClientStreamingClient[triskelev1.ImportRequest, triskelev1.ImportResponse]
+	client *overlapping
+	first  bool
+}
+
+func (s *overlappingStream) CloseAndRecv() (*triskelev1.ImportResponse, error) {
+	if s.first {
+		select {
+		case <-s.client.overlap:
+			return nil, errors.New("another batch is sent meanwhile")
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+	return s.ClientStreamingClient.CloseAndRecv()
+}
+
+// A memory and its successor are not stored at the same time: neither would know of the other.
+func TestSuccessorsWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	old, newer := "01985a3c-7c1f-7000-8000-000000000001", "01985a3c-7c1f-7000-8000-000000000002"
+	source := jsonl(slices.Concat([]string{`{"content": "old", "id": "` + old + `"}`}, numbered(0, 200), []string{`{"content": "new", "id": "` + newer + `", "supersedes": "` + old + `"}`})...)
+	runs(t, &overlapping{MemoryServiceClient: f.Client(t), overlap: make(chan struct{}, 1)}, source, importer.Options{})
+	for _, r := range all(t, f, "n") {
+		if r.ID.String() == old && r.SupersededBy.String() != newer {
+			t.Errorf("superseded by %s, want %s", r.SupersededBy, newer)
+		}
+	}
 }
 
 func open(t *testing.T, path string) *importer.Journal {
