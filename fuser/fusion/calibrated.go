@@ -23,8 +23,6 @@ const (
 	usualPrior = priorBase + priorPerUnit/2
 	// step keeps apart what has to be in a list's order.
 	step = 1e-6
-	// leastPrior is the least log-odds of a prior. That of an old memory may be 0, and even such memories have an order.
-	leastPrior = -750
 )
 
 // calibrate scores all documents.
@@ -43,7 +41,7 @@ func (m *merge) calibrate() {
 	m.keepOrders()
 	for d := range m.documents {
 		document := &m.documents[d]
-		document.score += max(math.Log(document.prior*document.boost), leastPrior)
+		document.score += math.Log(document.prior * document.boost)
 	}
 }
 

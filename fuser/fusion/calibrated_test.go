@@ -303,7 +303,7 @@ func TestGreatWeights(t *testing.T) {
 	}
 }
 
-// TestVeryOldMemories: memories of which no odds are left still have the order of their evidence.
+// TestVeryOldMemories: memories of which recency leaves next to nothing still have the order of their evidence.
 func TestVeryOldMemories(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	lists := legs(names, names, nil)
@@ -313,13 +313,15 @@ func TestVeryOldMemories(t *testing.T) {
 		}
 	}
 	recency := fusion.Recency{Weight: 1, HalfLife: time.Hour, Now: day(2000)}
-	fused := fuse(lists, fusion.Options{Method: calibrated, Sort: relevance, Limit: 10, Recency: recency})
-	if got := ids(fused); !slices.Equal(got, names) {
-		t.Errorf("got %v, want %v", got, names)
-	}
-	for _, f := range fused {
-		if math.IsInf(f.Base, 0) || math.IsNaN(f.Base) {
-			t.Errorf("%s: got the base %v, want a number", f.ID, f.Base)
+	for _, method := range append([]triskelev1.FusionMethod{calibrated}, methods...) {
+		fused := fuse(lists, fusion.Options{Method: method, Sort: relevance, Limit: 10, Recency: recency})
+		if got := ids(fused); !slices.Equal(got, names) {
+			t.Errorf("%v: got %v, want %v", method, got, names)
+		}
+		for _, f := range fused {
+			if math.IsInf(f.Base, 0) || math.IsNaN(f.Base) {
+				t.Errorf("%v: %s: got the base %v, want a number", method, f.ID, f.Base)
+			}
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 const (
 	priorBase    = 0.7
 	priorPerUnit = 0.3
+	// leastRecency is the least factor of an old memory: with 0, all scores would be equal.
+	leastRecency = 1e-250
 )
 
 // Recency lets relevance decay with age: it multiplies a score by (1-Weight) + Weight × 0.5^(age/HalfLife). The zero value
@@ -26,7 +28,7 @@ func (r Recency) of(created time.Time) float64 {
 		return 1
 	}
 	age := max(r.Now.Sub(created), 0)
-	return 1 - r.Weight + r.Weight*math.Exp2(-float64(age)/float64(r.HalfLife))
+	return max(1-r.Weight+r.Weight*math.Exp2(-float64(age)/float64(r.HalfLife)), leastRecency)
 }
 
 // EntityBoost raises memories that mention entities of the query: it multiplies a score by 1 + Weight × min(entities,
