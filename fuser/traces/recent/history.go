@@ -59,9 +59,6 @@ func (g *Ring) observe(r *Recall) {
 			g.history[leg] = h
 		}
 		s := &h.steps[number%steps]
-		if s.number > number {
-			return // the history holds a newer step
-		}
 		if s.number != number {
 			*s = step{number: number, states: map[triskelev1.LegState]int{}}
 		}

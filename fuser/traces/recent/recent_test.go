@@ -121,6 +121,19 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// TestClockPutBack: steps from a time when the clock was ahead give way to those that follow.
+func TestClockPutBack(t *testing.T) {
+	ring, ahead := recent.New(), recalled(time.Millisecond)
+	ahead.Start = origin.Add(2 * time.Hour)
+	ring.Add(ahead)
+	ring.Add(recalled(time.Millisecond))
+	for _, live := range ring.Live(origin.Add(time.Second)) {
+		if live.Searches != 1 {
+			t.Errorf("%q: got %d searches, want 1", live.Leg, live.Searches)
+		}
+	}
+}
+
 func TestRingIsSafe(t *testing.T) {
 	ring := recent.New()
 	const writers, each = 4, 500
