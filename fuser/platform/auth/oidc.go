@@ -30,13 +30,29 @@ type OIDC struct {
 	Audience string `name:"oidc-audience" help:"Audience that the issuer's tokens must name." env:"TRISKELE_OIDC_AUDIENCE" placeholder:"NAME" needs:"oidc-issuer"`
 }
 
+// algorithms are those that sign with a private key.
+var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
+
 // issuer verifies the tokens of an OpenID Connect issuer. It fetches the keys for the first token, so that a gateway
 // starts while the issuer is down.
 type issuer struct {
-	config   OIDC
-	client   *http.Client
-	asking   singleflight.Group
-	verifier atomic.Pointer[oidc.IDTokenVerifier]
+	config OIDC
+	client *http.Client
+	asking singleflight.Group
+	keys   atomic.Pointer[oidc.RemoteKeySet]
+}
+
+// keySet is the issuer's keys, for one token. away says that they had to be fetched and could not be: the verifier drops this error.
+type keySet struct {
+	*oidc.RemoteKeySet
+	away bool
+}
+
+// VerifySignature implements oidc.KeySet.
+func (k *keySet) VerifySignature(ctx context.Context, signed string) ([]byte, error) {
+	payload, err := k.RemoteKeySet.VerifySignature(ctx, signed)
+	k.away = errors.Unwrap(err) != nil // it wraps the errors of fetching, and no others
+	return payload, err
 }
 
 func newIssuer(config OIDC) (*issuer, error) {
@@ -50,24 +66,31 @@ func newIssuer(config OIDC) (*issuer, error) {
 	return &issuer{config: config, client: &http.Client{Timeout: issuerTimeout}}, nil
 }
 
-// discover returns a verifier, which renews the issuer's keys itself.
-func (i *issuer) discover(ctx context.Context) (*oidc.IDTokenVerifier, error) {
-	if known := i.verifier.Load(); known != nil {
+// discover returns the issuer's keys, which renew themselves.
+func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
+	if known := i.keys.Load(); known != nil {
 		return known, nil
 	}
 	answer := i.asking.DoChan("", func() (any, error) {
-		provider, err := oidc.NewProvider(oidc.ClientContext(context.Background(), i.client), i.config.Issuer)
+		ctx := oidc.ClientContext(context.Background(), i.client)
+		provider, err := oidc.NewProvider(ctx, i.config.Issuer)
 		if err != nil {
 			return nil, err
 		}
-		i.verifier.Store(provider.Verifier(&oidc.Config{ClientID: i.config.Audience}))
+		var about struct {
+			Keys string `json:"jwks_uri"`
+		}
+		if err := provider.Claims(&about); err != nil {
+			return nil, err
+		}
+		i.keys.Store(oidc.NewRemoteKeySet(ctx, about.Keys))
 		return nil, nil
 	})
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case found := <-answer:
-		return i.verifier.Load(), found.Err
+		return i.keys.Load(), found.Err
 	}
 }
 
@@ -76,11 +99,15 @@ func (i *issuer) verify(ctx context.Context, signed string) (Token, error) {
 	if strings.Count(signed, ".") != 2 {
 		return Token{}, status.Error(codes.Unauthenticated, errUnknownToken.Error())
 	}
-	verifier, err := i.discover(ctx)
-	if err != nil {
+	known, err := i.discover(ctx)
+	keys := keySet{known, err != nil}
+	var verified *oidc.IDToken
+	if err == nil {
+		verified, err = oidc.NewVerifier(i.config.Issuer, &keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms}).Verify(ctx, signed)
+	}
+	if keys.away {
 		return Token{}, status.Error(codes.Unavailable, "the token issuer cannot be reached")
 	}
-	verified, err := verifier.Verify(ctx, signed)
 	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
 		return Token{}, status.Error(codes.Unauthenticated, "the token is expired")
 	}

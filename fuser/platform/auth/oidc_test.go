@@ -38,7 +38,7 @@ func TestOIDC(t *testing.T) {
 		{"our own meanwhile", nil, own, "a", codes.OK},
 		{"the issuer is back", func() { p.Down.Store(false) }, p.Sign(t, claims(nil)), "a", codes.OK},
 		{"away again, with its keys known", func() { p.Down.Store(true) }, p.Sign(t, claims(nil)), "b/c", codes.OK},
-		{"another key, while it is away", nil, authtest.NewIssuer(t).Sign(t, claims(nil)), "a", codes.Unauthenticated},
+		{"another key, while it is away", nil, authtest.NewIssuer(t).Sign(t, claims(nil)), "a", codes.Unavailable},
 		{"another key", func() { p.Down.Store(false) }, authtest.NewIssuer(t).Sign(t, claims(nil)), "a", codes.Unauthenticated},
 		{"other namespace", nil, p.Sign(t, claims(nil)), "c", codes.PermissionDenied},
 		{"another scope", nil, p.Sign(t, claims(map[string]any{"scope": "openid triskele.write"})), "a", codes.PermissionDenied},
