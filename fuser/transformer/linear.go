@@ -19,12 +19,12 @@ type linear struct {
 	bias    []float32
 }
 
-func newLinear(in, out int) linear {
-	return linear{in: in, out: out, panels: make([]float32, in*out), bias: make([]float32, out)}
-}
-
-// set puts weights, a row for each output, where from says for their inputs and to for their outputs.
+// set puts weights, a row for each output, where from says for their inputs and to for their outputs. It reserves their memory, which
+// a configuration without such weights may not.
 func (l *linear) set(weight, bias []float32, from, to []int) {
+	if l.panels == nil {
+		l.panels, l.bias = make([]float32, l.in*l.out), make([]float32, l.out)
+	}
 	for o, place := range to {
 		panel := l.panels[place/columns*columns*l.in:]
 		for i, x := range weight[o*len(from) : (o+1)*len(from)] {

@@ -130,7 +130,7 @@ func (m *Model) load(r *reader) error {
 	m.norm = r.norm("embeddings.LayerNorm", c)
 	for i := 0; i < c.Layers && r.err == nil; i++ {
 		name := fmt.Sprintf("encoder.layer.%d.", i)
-		l := layer{attend: newLinear(m.width, 3*c.Heads*m.head)}
+		l := layer{attend: linear{in: m.width, out: 3 * c.Heads * m.head}}
 		for part, kind := range []string{"query", "key", "value"} {
 			to := make([]int, len(heads))
 			for k, place := range heads {
@@ -138,12 +138,12 @@ func (m *Model) load(r *reader) error {
 			}
 			r.linear(name+"attention.self."+kind, &l.attend, hidden, to)
 		}
-		l.merge = newLinear(c.Heads*m.head, m.width)
+		l.merge = linear{in: c.Heads * m.head, out: m.width}
 		r.linear(name+"attention.output.dense", &l.merge, heads, hidden)
 		l.merged = r.norm(name+"attention.output.LayerNorm", c)
-		l.widen = newLinear(m.width, up(c.Intermediate, columns))
+		l.widen = linear{in: m.width, out: up(c.Intermediate, columns)}
 		r.linear(name+"intermediate.dense", &l.widen, hidden, inner)
-		l.narrow = newLinear(l.widen.out, m.width)
+		l.narrow = linear{in: l.widen.out, out: m.width}
 		r.linear(name+"output.dense", &l.narrow, inner, hidden)
 		l.narrowed = r.norm(name+"output.LayerNorm", c)
 		m.layers = append(m.layers, l)
@@ -167,7 +167,7 @@ func (m *Model) loadHead(r *reader, hidden []int) {
 	case m.config.Segments < 2:
 		m.scores = fmt.Errorf("the model is no reranker: type_vocab_size is %d, and a cross-encoder has 2", m.config.Segments)
 	default:
-		m.pooler = newLinear(m.width, m.width)
+		m.pooler = linear{in: m.width, out: m.width}
 		r.linear("pooler.dense", &m.pooler, hidden, hidden)
 		m.classifier = r.floats("classifier.weight", 1, m.config.Hidden)
 		if bias := r.floats("classifier.bias", 1); r.err == nil {

@@ -327,6 +327,9 @@ func TestLoadRefuses(t *testing.T) {
 			refusals["no "+name] = refusal{contents(shape, tensors, "F32"), name + " is missing"}
 		}
 	}
+	huge := modeltest.Shape{Words: 5, Hidden: 1 << 20, Heads: 1 << 20, Intermediate: 1, Positions: 3, Segments: 1} // without layers
+	files := contents(huge, huge.Tensors(), "F16")
+	refusals["embeddings of a huge model"] = refusal{with(files, "config.json", with(huge.Config(), "num_hidden_layers", 1)), "query.weight is missing"}
 	load(t, modeltest.Write(t, good))
 	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) {
