@@ -113,7 +113,10 @@ func New(config Config) (*Embedder, error) {
 		Name: config.Provider, Timeout: coolDown,
 		ReadyToTrip:  func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !serverFailed(err) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, resilience.ErrIgnored) },
+		// A server that was sent no text is neither well nor ill.
+		IsExcluded: func(err error) bool {
+			return errors.Is(err, resilience.ErrIgnored) || errors.Is(err, endpoint.ErrWithdrawn)
+		},
 	})
 	return e, nil
 }

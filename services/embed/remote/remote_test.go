@@ -387,6 +387,23 @@ func TestCircuitBreaker(t *testing.T) {
 	if _, err := e.EmbedQuery(t.Context(), "hello"); !errors.Is(err, gobreaker.ErrOpenState) {
 		t.Errorf("open breaker: %v", err)
 	}
+	// What was withdrawn before the server had its text does not keep it closed.
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			w.WriteHeader(500)
+		}
+	}))
+	t.Cleanup(s.Close)
+	e = newEmbedder(t, Config{Provider: "tei", URL: s.URL})
+	e.pause = func(context.Context, time.Duration) error { return nil }
+	hidden := endpoint.WithCheck(t.Context(), func(context.Context) (bool, error) { return false, nil })
+	for range tripAfter {
+		_, _ = e.EmbedQuery(t.Context(), "hello")
+		_, _ = e.EmbedQuery(hidden, "hello")
+	}
+	if _, err := e.EmbedQuery(t.Context(), "hello"); !errors.Is(err, gobreaker.ErrOpenState) {
+		t.Errorf("failures among withdrawn requests: %v", err)
+	}
 	// What the request is to blame for does not open it.
 	url, requests = server(t, write(400, ""))
 	e = newEmbedder(t, Config{Provider: "tei", URL: url})
