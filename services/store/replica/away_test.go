@@ -131,6 +131,22 @@ func TestSizeOfAnImage(t *testing.T) {
 	}
 }
 
+// TestCrowdedOutAlone: of two namespaces that have no room together, the one that finds out gives way, and the other goes on.
+func TestCrowdedOutAlone(t *testing.T) {
+	t.Parallel()
+	s := &Set{bytes: 100}
+	first, second := newImage("first", ""), newImage("second", "")
+	for _, step := range []struct {
+		of    *image
+		bytes int64
+		want  error
+	}{{first, 60, nil}, {second, 60, errCrowded}, {first, 61, nil}, {second, 61, errCrowded}, {first, 99, nil}, {first, 101, ErrTooLarge}} {
+		if err := s.fits(step.of, step.bytes); !errors.Is(err, step.want) {
+			t.Errorf("%s with %d bytes: got %v, want %v", step.of.namespace, step.bytes, err, step.want)
+		}
+	}
+}
+
 // missing is a database without namespaces at first. It looks for one when it is let go.
 type missing struct {
 	source

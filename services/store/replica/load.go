@@ -205,6 +205,8 @@ func (s *Set) fits(img *image, bytes int64) error {
 	case bytes > s.bytes:
 		return ErrTooLarge
 	case s.coming > s.bytes:
+		s.coming -= bytes // at once: the others must not fail as well before this load has ended
+		img.coming = 0
 		return errCrowded
 	}
 	return nil
