@@ -18,19 +18,24 @@ const (
 	maxTrigrams = 64
 	// minNear is the least length of a phrase in characters: shorter ones match too much.
 	minNear = 5
+	// indexAtOnce is how many concepts are indexed between two looks at a search's time: less than a millisecond.
+	indexAtOnce = 128
 )
 
-// fuzzyIndex finds concepts by the trigrams of their keys. The first search that uses it builds it; most do not.
+// fuzzyIndex finds concepts by the trigrams of their keys. Searches that use it build it together, as far as each has time; most
+// do not.
 type fuzzyIndex struct {
 	mu       sync.Mutex           // of searches, until it is built
-	postings map[trigram][]uint32 // ascending; nil before the first use
+	next     int                  // concepts from here on are not indexed yet
+	postings map[trigram][]uint32 // ascending
 	entries  int64
 	sizes    []uint8 // trigrams per concept; 0 means not indexed
 }
 
-// add adds a concept that got its key, once the index is built. remove removes one. Both are called when nobody searches.
+// add adds a concept that got its key, if it is one of those that are indexed. remove removes one. Both are called when nobody
+// searches.
 func (f *fuzzyIndex) add(concept uint32, key string) {
-	if f.postings == nil {
+	if int(concept) >= f.next {
 		return
 	}
 	if missing := int(concept) + 1 - len(f.sizes); missing > 0 {
@@ -85,7 +90,11 @@ func trigrams(to []trigram, text string) []trigram {
 // nearly returns the concepts most similar in spelling to a phrase of the query. Digits must match exactly:
 // Q3 is not Q2. It returns none if ctx ends: a long query takes seconds.
 func (n *network) nearly(ctx context.Context, text []word) []seed {
-	n.buildFuzzy()
+	for !n.fuzzy.extend(n.concepts) {
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	if len(s.shared) < len(n.concepts) {
@@ -138,17 +147,18 @@ func (n *network) nearly(ctx context.Context, text []word) []seed {
 	return out[:min(len(out), maxNear)]
 }
 
-func (n *network) buildFuzzy() {
-	f := &n.fuzzy
+// extend indexes some more concepts, and reports whether all are.
+func (f *fuzzyIndex) extend(concepts []conceptNode) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.postings != nil {
-		return
+	if f.postings == nil {
+		f.postings = map[trigram][]uint32{}
 	}
-	f.postings = map[trigram][]uint32{}
-	for c := range n.concepts {
-		f.add(uint32(c), n.concepts[c].key)
+	for end := min(f.next+indexAtOnce, len(concepts)); f.next < end; {
+		f.next++
+		f.add(uint32(f.next-1), concepts[f.next-1].key)
 	}
+	return f.next == len(concepts)
 }
 
 // digits returns a text's digits.

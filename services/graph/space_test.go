@@ -112,6 +112,11 @@ func TestNearlyEndsWithItsSearch(t *testing.T) {
 		query = append(query, name()+"x")
 	}
 	text := words(strings.Join(query, " "), maxQueryWords)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if n.nearly(ended, text[:1]); n.fuzzy.next > indexAtOnce {
+		t.Errorf("a search whose time had ended indexed %d names", n.fuzzy.next)
+	}
 	n.nearly(t.Context(), text[:1]) // builds the index
 	start := time.Now()
 	n.nearly(t.Context(), text)
