@@ -127,7 +127,7 @@ func inhabit(t *testing.T, f *storetest.Fixture, l legs, namespace string) {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
 	for i, task := range tasks {
-		if err := f.Queue.Fail(t.Context(), "dense", task, time.Now().Add(time.Hour), i == 0, "the model is down"); err != nil {
+		if err := f.Queue.Fail(t.Context(), "dense", task, time.Hour, i == 0, "the model is down"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -446,7 +446,7 @@ func TestStatistics(t *testing.T) {
 		if err != nil || len(tasks) != 1 {
 			t.Fatalf("%d tasks, %v", len(tasks), err)
 		}
-		if err := f.Queue.Fail(t.Context(), "graph", tasks[0], time.Now(), true, "x"); err != nil {
+		if err := f.Queue.Fail(t.Context(), "graph", tasks[0], 0, true, "x"); err != nil {
 			t.Fatal(err)
 		}
 		st, err := f.Memory.Statistics(t.Context(), "n")

@@ -30,7 +30,7 @@ func TestDeadLetters(t *testing.T) {
 	if err != nil || len(tasks) != 1 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
-	if err := b.Queue().Fail(t.Context(), "dense", tasks[0], time.Now(), true, "timed out"); err != nil {
+	if err := b.Queue().Fail(t.Context(), "dense", tasks[0], 0, true, "timed out"); err != nil {
 		t.Fatal(err)
 	}
 

@@ -3,12 +3,14 @@ package queue_test
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -121,14 +123,14 @@ func TestFailPutsBackOrSetsAside(t *testing.T) {
 		r := storetest.Record("n", "x", nil)
 		f.Insert(t, r)
 		task := claim(t, f, 1, time.Minute)[0]
-		if err := f.Queue.Fail(t.Context(), index, task, time.Now().Add(-time.Second), false, "the model is down"); err != nil {
+		if err := f.Queue.Fail(t.Context(), index, task, -time.Second, false, "the model is down"); err != nil {
 			t.Fatal(err)
 		}
 		again := claim(t, f, 1, time.Minute)
 		if len(again) != 1 || again[0].Attempts != 1 {
 			t.Fatalf("after a failure: %+v", again)
 		}
-		if err := f.Queue.Fail(t.Context(), index, again[0], time.Now().Add(-time.Second), true, "for good"); err != nil {
+		if err := f.Queue.Fail(t.Context(), index, again[0], -time.Second, true, "for good"); err != nil {
 			t.Fatal(err)
 		}
 		if left := claim(t, f, 1, time.Minute); len(left) != 0 {
@@ -162,11 +164,35 @@ func TestForgottenMemoriesHaveNoTasks(t *testing.T) {
 		if err := f.Queue.Done(t.Context(), index, []queue.Task{task}); err != nil {
 			t.Error(err)
 		}
-		if err := f.Queue.Fail(t.Context(), index, task, time.Now(), false, "x"); err != nil {
+		if err := f.Queue.Fail(t.Context(), index, task, 0, false, "x"); err != nil {
 			t.Error(err)
 		}
 		if s := status(t, f, "n"); s.Pending != 0 {
 			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestRetriesByTheDatabasesClock: a worker whose clock is behind that of the database does not retry at once, nor does it take others' tasks
+// for ones that are postponed too long.
+func TestRetriesByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		if f.Engine != schema.Postgres { // a SQLite file has the worker's clock
+			return
+		}
+		f.Insert(t, storetest.Record("n", "x", nil))
+		task := claim(t, f, 1, time.Minute)[0]
+		synctest.Test(t, func(t *testing.T) { // the clock shows the year 2000
+			if err := f.Queue.Fail(t.Context(), index, task, time.Minute, false, "x"); err != nil {
+				t.Error(err)
+			}
+			if err := f.Queue.Hasten(t.Context(), index, time.Hour); err != nil {
+				t.Error(err)
+			}
+		})
+		if again := claim(t, f, 1, time.Minute); len(again) > 0 {
+			t.Errorf("got %+v at once, want it in a minute", again)
 		}
 	})
 }

@@ -132,7 +132,7 @@ func TestKnowsRefusesWhatWasNeverWritten(t *testing.T) {
 func giveUp(t *testing.T, f *storetest.Fixture) {
 	t.Helper()
 	for _, task := range claim(t, f, 100, time.Minute) {
-		if err := f.Queue.Fail(t.Context(), index, task, time.Now(), true, "for good"); err != nil {
+		if err := f.Queue.Fail(t.Context(), index, task, 0, true, "for good"); err != nil {
 			t.Fatal(err)
 		}
 	}

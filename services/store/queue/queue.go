@@ -48,7 +48,7 @@ type Work interface {
 	Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error)
 	Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error
 	Done(ctx context.Context, index string, tasks []Task) error
-	Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error
+	Fail(ctx context.Context, index string, task Task, wait time.Duration, dead bool, reason string) error
 	Hasten(ctx context.Context, index string, most time.Duration) error
 	Total(ctx context.Context, index string) (Status, error)
 	AsSensitive(ctx context.Context, records []record.Record) (bool, error)

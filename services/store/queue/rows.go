@@ -98,7 +98,7 @@ func (q *Queue) Claim(ctx context.Context, index string, n int, lease time.Durat
 	tasks, err := claim(ctx, index, n, lease)
 	if bad, ok := errors.AsType[*record.UndecodableError](err); ok {
 		task := Task{Record: record.Record{Namespace: bad.Namespace, ID: bad.ID, Revision: math.MaxInt64}, Sequence: math.MaxInt64}
-		err = errors.Join(err, q.Fail(ctx, index, task, time.Now(), true, bad.Public()))
+		err = errors.Join(err, q.Fail(ctx, index, task, 0, true, bad.Public()))
 	}
 	if err != nil {
 		return nil, err
@@ -136,21 +136,26 @@ func (q *Queue) Done(ctx context.Context, index string, tasks []Task) error {
 	})
 }
 
-// Fail postpones a task until retryAt, or makes it dead. The reason is shown: it must not quote a memory.
-func (q *Queue) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
+// Fail postpones a task, or makes it dead. The reason is shown: it must not quote a memory.
+func (q *Queue) Fail(ctx context.Context, index string, task Task, wait time.Duration, dead bool, reason string) error {
 	defer q.release(index, []Task{task})
 	_, err := q.write.In(task.Record.Namespace).Exec(ctx, `
-		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $6, dead = $7, last_error = $8
+		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = `+q.later(6)+`, dead = $7, last_error = $8
 		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4 AND sequence <= $5`,
-		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, task.Sequence, retryAt, dead, reason)
+		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, task.Sequence, wait.Microseconds(), dead, reason)
 	return err
 }
 
 // Hasten makes tasks due that are postponed for longer than any may be: the clock has been put back since.
 func (q *Queue) Hasten(ctx context.Context, index string, most time.Duration) error {
 	_, err := q.write.In(postgres.AllNamespaces).Exec(ctx, `
-		UPDATE memory.index_queue SET not_before = now() WHERE index_name = $1 AND NOT dead AND not_before > $2`, index, time.Now().Add(most))
+		UPDATE memory.index_queue SET not_before = now() WHERE index_name = $1 AND NOT dead AND not_before > `+q.later(2), index, most.Microseconds())
 	return err
+}
+
+// later is the time, by the database's clock as in Claim, that is as many microseconds from now as a placeholder says.
+func (q *Queue) later(placeholder int) string {
+	return fmt.Sprintf(q.write.Dialect(`now() + $%d::bigint * interval '1 microsecond'`, `now() + $%d`), placeholder)
 }
 
 // counts are the columns that scanStatus reads.

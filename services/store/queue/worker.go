@@ -221,7 +221,7 @@ func (w *Worker) fail(ctx context.Context, task Task, failure error, ownFault bo
 	if !ownFault { // a recovered index should get its tasks soon
 		wait = min(wait, maxPause)
 	}
-	return w.Store.Fail(ctx, w.Index, task, time.Now().Add(wait), dead, why)
+	return w.Store.Fail(ctx, w.Index, task, wait, dead, why)
 }
 
 // index calls the indexer once.

@@ -144,7 +144,7 @@ func failTimes(t *testing.T, f *storetest.Fixture, n int) {
 	t.Helper()
 	for range n {
 		for _, task := range claim(t, f, 10, time.Minute) {
-			if err := f.Queue.Fail(t.Context(), index, task, time.Now().Add(-time.Second), false, "again"); err != nil {
+			if err := f.Queue.Fail(t.Context(), index, task, -time.Second, false, "again"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -377,10 +377,10 @@ func (l *list) Done(_ context.Context, _ string, tasks []queue.Task) error {
 	return nil
 }
 
-func (l *list) Fail(_ context.Context, _ string, t queue.Task, retryAt time.Time, _ bool, _ string) error {
+func (l *list) Fail(_ context.Context, _ string, t queue.Task, wait time.Duration, _ bool, _ string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.due[t.Record.ID] = retryAt
+	l.due[t.Record.ID] = time.Now().Add(wait)
 	l.tries[t.Record.ID]++
 	return nil
 }
@@ -747,7 +747,7 @@ func TestClockPutBack(t *testing.T) {
 			if task.Record.Content == "ahead" {
 				wait = 365 * 24 * time.Hour
 			}
-			if err := f.Queue.Fail(t.Context(), index, task, time.Now().Add(wait), false, "failed"); err != nil {
+			if err := f.Queue.Fail(t.Context(), index, task, wait, false, "failed"); err != nil {
 				t.Fatal(err)
 			}
 		}
