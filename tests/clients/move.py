@@ -1,6 +1,7 @@
 """Moves memories from a vector database. Usage: move.py HOST:PORT NAMESPACE chroma|weaviate FILE"""
 
 import datetime
+import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +14,9 @@ def from_chroma(namespace: str, got: Mapping[str, Any]) -> Iterator[dict[str, An
     """Takes what a collection's get(include=["documents", "metadatas"]) returns."""
     for id, text, metadata in zip(got["ids"], got["documents"], got["metadatas"], strict=True):
         if text:  # a record may have a vector alone
-            yield {"namespace": namespace, "content": text, "metadata": metadata or {}, "source": "chroma", "idempotency_key": f"chroma:{id}"[:128]}
+            if len(id.encode()) > 121:  # a key has 128 bytes at most
+                id = hashlib.sha256(id.encode()).hexdigest()
+            yield {"namespace": namespace, "content": text, "metadata": metadata or {}, "source": "chroma", "idempotency_key": f"chroma:{id}"}
 
 
 def from_weaviate(namespace: str, objects: Iterable[Mapping[str, Any]], text: str = "text") -> Iterator[dict[str, Any]]:

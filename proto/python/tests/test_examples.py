@@ -28,6 +28,16 @@ def test_chroma(address, client, namespace, tmp_path, capsys):
     assert (hit.memory.content, hit.memory.source) == ("Deploys are frozen from Thursday noon.", "chroma")
 
 
+def test_chroma_long_ids(address, namespace, tmp_path, capsys):
+    """Ids such as addresses of parts of a page differ at their ends only."""
+    page = "https://example.com/" + "é" * 100
+    file = tmp_path / "chroma.json"
+    file.write_text(json.dumps({"ids": [f"{page}#1", f"{page}#2"], "documents": ["Deploys are frozen.", "Tea at four."], "metadatas": [None, None]}))
+    for _ in range(2):
+        move.main(address, namespace, "chroma", str(file))
+    assert capsys.readouterr().out == "2 stored, 0 there already\n0 stored, 2 there already\n"
+
+
 def test_unknown_kind(address, namespace):
     with pytest.raises(SystemExit, match="'pinecone' is unknown"):
         move.main(address, namespace, "pinecone", "none.json")
