@@ -201,13 +201,8 @@ func (n *network) hasFact(concept uint32, t moment) bool {
 // entity reports whether a concept is a title, tag, keyword, or part of a fact. A name only found in texts may be
 // any string, like Q3.
 func (n *network) entity(concept uint32, t moment) bool {
-	return n.mentioned(concept, salienceTag) || n.hasFact(concept, t)
+	return n.concepts[concept].tags > 0 || n.hasFact(concept, t)
 }
 
 // hasPage reports whether a concept is a title.
-func (n *network) hasPage(concept uint32) bool { return n.mentioned(concept, salienceTitle) }
-
-// mentioned reports whether a memory mentions a concept at least so saliently.
-func (n *network) mentioned(concept uint32, salience float32) bool {
-	return slices.ContainsFunc(n.concepts[concept].mentions, func(a arc) bool { return a.salience >= salience })
-}
+func (n *network) hasPage(concept uint32) bool { return n.concepts[concept].titles > 0 }

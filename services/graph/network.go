@@ -72,7 +72,19 @@ type conceptNode struct {
 	id       int64
 	key      string // empty for a concept without mentions: it may be private text
 	mentions []arc  // by row, ascending
+	titles   uint32 // mentions as a title
+	tags     uint32 // mentions as a title, a tag or a keyword
 	facts    []factRef
+}
+
+// count counts a mention, or takes it off the count with -1.
+func (c *conceptNode) count(salience float32, by int32) {
+	if salience >= salienceTitle {
+		c.titles += uint32(by)
+	}
+	if salience >= salienceTag {
+		c.tags += uint32(by)
+	}
 }
 
 // factRef is a fact of a memory.
@@ -111,7 +123,7 @@ type statedSpace struct {
 // Sizes in bytes, for network.size.
 const (
 	memoryBytes  = 8 + 24 + 8 + 8 // with its place in ends
-	conceptBytes = 8 + 16 + 2*24 + 8 + 24 + 16
+	conceptBytes = 8 + 16 + 2*24 + 2*4 + 8 + 24 + 16
 	arcBytes     = 2 * 8 // from both ends
 	statedBytes  = 2 * 24
 	factBytes    = 96 + 2*8 + 100
@@ -144,6 +156,7 @@ func (n *network) put(row uint32, rows memoryRows) {
 		at := &n.concepts[c]
 		if i, known := slices.BinarySearchFunc(at.mentions, row, byPlace); !known {
 			at.mentions = slices.Insert(at.mentions, i, arc{row, float32(m.salience)})
+			at.count(float32(m.salience), 1)
 		}
 		n.specific[c] = specificity(int64(len(at.mentions)))
 	}
@@ -224,6 +237,7 @@ func (n *network) Drop(row uint32) {
 	for _, a := range node.mentions {
 		at := &n.concepts[a.to]
 		if i, known := slices.BinarySearchFunc(at.mentions, row, byPlace); known {
+			at.count(at.mentions[i].salience, -1)
 			at.mentions = slices.Delete(at.mentions, i, i+1)
 		}
 		n.specific[a.to] = specificity(int64(len(at.mentions)))

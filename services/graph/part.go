@@ -149,6 +149,7 @@ func (n *network) fill(all []edge) {
 		for _, a := range mentions {
 			c := &n.concepts[a.to]
 			c.mentions = append(c.mentions, arc{uint32(row), a.salience})
+			c.count(a.salience, 1)
 		}
 	}
 }
