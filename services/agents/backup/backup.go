@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -134,15 +135,10 @@ func writeNamespace(ctx context.Context, store Store, settings Settings, name st
 		return err
 	}
 	n := &namespace{Name: name}
-	begin := func() error {
-		if n == nil {
-			return nil
-		}
+	begin := sync.OnceValue(func() error {
 		contents.Namespaces++
-		l := line{Namespace: n}
-		n = nil
-		return lines.Encode(l)
-	}
+		return lines.Encode(line{Namespace: n})
+	})
 	if own != lexical.DefaultSettings() {
 		n.Settings = &own
 		if err := begin(); err != nil {
