@@ -3,7 +3,9 @@ package importer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,14 +31,23 @@ const begins = `{"items":`
 
 // OpenJournal opens or creates a journal. It refuses a file that is none, which would be overwritten. Close the journal when done.
 func OpenJournal(path string) (*Journal, error) {
-	if text, err := os.ReadFile(path); err == nil && len(text) > 0 && !bytes.HasPrefix(text, []byte(begins)) && !strings.HasPrefix(begins, string(text)) {
-		return nil, fmt.Errorf("%s has something else: name a file for the position alone", path)
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
+		return nil, err
+	}
+	head := make([]byte, len(begins))
+	n, err := file.ReadAt(head, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err == nil && !strings.HasPrefix(begins, string(head[:n])) {
+		err = fmt.Errorf("%s has something else: name a file for the position alone", path)
+	}
+	if err != nil {
+		_ = file.Close()
 		return nil, err
 	}
 	return &Journal{path, file}, nil
