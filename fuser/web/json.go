@@ -162,11 +162,9 @@ func JSON(ctx context.Context, inside *rpc.Local) http.Handler {
 					misrouted(r.Context(), nil, nil, w, r, http.StatusNotFound)
 					return
 				}
-				for name := range r.URL.Query() {
-					if !operation.asks { // the library ignores them
-						fail(r.Context(), nil, nil, w, r, rpc.Invalid(name, "no such parameter"))
-						return
-					}
+				if !operation.asks && r.URL.RawQuery != "" { // the library ignores them
+					refuse(w, http.StatusBadRequest, errors.New("this method takes no parameters"))
+					return
 				}
 				for name, value := range parameters {
 					if !utf8.ValidString(value) {
