@@ -212,6 +212,7 @@ func TestJSON(t *testing.T) {
 		"an unknown parameter":       {"GET", "/v1/memories?namspace=acme", "", nil, 400, "namspace: no such parameter"},
 		"one beside a body":          {"POST", "/v1/recall?limit=5", frozen, nil, 400, "no parameters"},
 		"one of a deletion":          {"DELETE", "/v1/namespaces/acme?dry_run=true", "", nil, 400, "no parameters"},
+		"a malformed one":            {"DELETE", "/v1/namespaces/acme?dry;run", "", nil, 400, "no parameters"},
 		"an unknown parameter below": {"GET", "/v1/memories?namespace=acme&filter.tag=x", "", nil, 400, "filter.tag: no such parameter"},
 		"a parameter of no number":   {"GET", "/v1/memories?namespace=acme&page_size=many", "", nil, 400, `"field_violations":[{"field":"page_size","description":"must be a whole number of 32 bits"`},
 		"a parameter of no time":     {"GET", "/v1/memories?namespace=acme&filter.created_from=yesterday", "", nil, 400, `"field_violations":[{"field":"filter.created_from","description":"must be a time such as 2026-`},
