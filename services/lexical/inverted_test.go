@@ -467,6 +467,9 @@ func (m *image) compareLoaded(t *testing.T) {
 	if left := loaded.index; len(left.numbers) > 0 || left.documents != 0 || left.length != 0 || len(left.sorted) > 0 {
 		t.Errorf("after all memories went, there are %d terms, %d documents of length %d", len(left.numbers), left.documents, left.length)
 	}
+	if left := len(loaded.index.many); left > 0 {
+		t.Errorf("after all memories went, %d high frequencies are left", left)
+	}
 	if left, row := loaded.index.bytes, int64(len(loaded.index.lengths))*22; left != row {
 		t.Errorf("after all memories went, %d bytes are left, want %d", left, row)
 	}

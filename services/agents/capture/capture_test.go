@@ -330,6 +330,20 @@ func TestLongDeltas(t *testing.T) {
 	}
 }
 
+// A delta is read in parts of 16 MiB. Turns of all parts are stored.
+func TestDeltasInParts(t *testing.T) {
+	t.Parallel()
+	noise := strings.Repeat(`{"type":"x","payload":"`+strings.Repeat("a", 1<<20)+"\"}\n", 17)
+	s := session(t, line("1", "user", "/w", "The harbour crane is serviced in spring.")+noise+line("2", "user", "/w", "Deploys are frozen on Fridays."))
+	if preview, err := s.Preview(); err != nil || preview.Kept != 2 {
+		t.Errorf("preview %+v, %v; want 2 kept", preview, err)
+	}
+	var store shelf
+	if got := run(t, s, store.store()); got.Kept != 2 || len(store.held) != 2 {
+		t.Errorf("got %+v and %q, want 2 kept", got, store.texts())
+	}
+}
+
 // What expired long ago is not stored, and a long turn is shortened.
 func TestBounds(t *testing.T) {
 	t.Parallel()
