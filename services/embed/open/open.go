@@ -19,7 +19,7 @@ import (
 
 // Flags are the command-line flags that choose an embedder, for embedding in a program's flags.
 type Flags struct {
-	Embedder string `help:"Embedder of the dense leg: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16, 32, 64, 128 or 256 dimensions), model2vec:FOLDER, transformer:FOLDER (a BERT model of sentence-transformers, inside the process), openai:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei:URL#MODEL?dims=N, voyage:MODEL?dims=N, cohere:MODEL?dims=N. Further options, joined by &: shorten=true (have the server make dims), query_prefix, document_prefix, batch, max_bytes, concurrency." default:"builtin" env:"TRISKELE_EMBEDDER" placeholder:"KIND[:PLACE]"`
+	Embedder string `help:"Embedding model: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16, 32, 64, 128 or 256 dimensions), model2vec:FOLDER, transformer:FOLDER (a BERT model of sentence-transformers, inside the process), openai:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei:URL#MODEL?dims=N, voyage:MODEL?dims=N, cohere:MODEL?dims=N. Further options, joined by &: shorten=true (have the server make dims), query_prefix, document_prefix, batch, max_bytes, concurrency." default:"builtin" env:"TRISKELE_EMBEDDER" placeholder:"KIND[:PLACE]"`
 	Fallback string `name:"embedder-fallback" help:"Embedder of the same model to ask for a query's vector when the first fails." env:"TRISKELE_EMBEDDER_FALLBACK" placeholder:"KIND:PLACE"`
 	KeyFile  string `name:"embedder-key-file" help:"File with the key for the embedder's server; else TRISKELE_EMBEDDER_KEY or the provider's own variable is read." env:"TRISKELE_EMBEDDER_KEY_FILE" placeholder:"FILE" type:"path"`
 }
