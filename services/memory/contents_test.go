@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -39,13 +40,19 @@ func TestContentsAfterAFailover(t *testing.T) {
 		return resp.GetMemories()[0].GetContent()
 	}
 	before := content()
-	for _, statement := range []string{
-		`BEGIN; SET LOCAL triskele.notes = 'own'; UPDATE memory.memories SET content = 'The crane is serviced in June.'; COMMIT`,
-		`CREATE OR REPLACE FUNCTION memory.timeline() RETURNS bigint LANGUAGE sql AS $$ SELECT 2::bigint $$`,
-	} {
-		if _, err := f.Pool.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
+	if err := pgx.BeginFunc(t.Context(), f.Pool, func(tx pgx.Tx) error {
+		for _, statement := range []string{
+			`SET LOCAL triskele.notes = 'own'`,
+			`UPDATE memory.memories SET content = 'The crane is serviced in June.' WHERE namespace = 'n'`,
+			`CREATE OR REPLACE FUNCTION memory.timeline() RETURNS bigint LANGUAGE sql AS $$ SELECT 2::bigint $$`,
+		} {
+			if _, err := tx.Exec(t.Context(), statement); err != nil {
+				return err
+			}
 		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 	if got, want := content(), "The crane is serviced in June."; got != want || before == got {
 		t.Errorf("got %q after %q, want %q", got, before, want)
@@ -123,7 +130,7 @@ func TestContentsAreKept(t *testing.T) {
 func withStandby(t *testing.T, primary, standby *storetest.Fixture, dial pgconn.DialFunc) (*memory.Store, *pgxpool.Pool) {
 	t.Helper()
 	config := primary.Pool.Config()
-	config.ConnConfig.DialFunc = dial
+	config.ConnConfig.DialFunc, config.ConnConfig.TLSConfig = dial, nil // so that leaving reads the answers
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
