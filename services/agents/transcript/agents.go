@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -85,6 +86,7 @@ type geminiMessage struct {
 	Timestamp moment
 	Type      string
 	Content   parts
+	Typed     parts `json:"displayContent"` // by the user, if the content has more: files that the user has named
 }
 
 func (g *gemini) message(line []byte, _ int64) (Turn, bool) {
@@ -103,7 +105,7 @@ func (g *gemini) message(line []byte, _ int64) (Turn, bool) {
 
 func (m geminiMessage) turn(thread string) (Turn, bool) {
 	role := map[string]string{"user": User, "gemini": Agent}[m.Type]
-	return Turn{ID: m.ID, Thread: thread, Role: role, Text: string(m.Content), At: m.Timestamp.Time}, role != "" && m.ID != ""
+	return Turn{ID: m.ID, Thread: thread, Role: role, Text: string(cmp.Or(m.Typed, m.Content)), At: m.Timestamp.Time}, role != "" && m.ID != ""
 }
 
 // geminiObject reads a session of an older Gemini CLI: one object with all messages.

@@ -294,7 +294,7 @@ func final(turns iter.Seq2[Turn, error]) iter.Seq2[Turn, error] {
 var (
 	// inserted is what programs put into messages, with what is between the tags.
 	inserted = between("system-reminder", "environment_context", "user_instructions", "permissions instructions", "collaboration_mode", "INSTRUCTIONS", "memories",
-		"ide_selection", "ide_opened_file", "ide_diagnostics")
+		"ide_selection", "ide_opened_file", "ide_diagnostics", "hook_context")
 	// notes are the beginnings of messages that nobody said.
 	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|turn_aborted)|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
 )

@@ -120,6 +120,8 @@ func TestOddTranscripts(t *testing.T) {
 		{"a byte order mark", "\ufeff" + claude("1", `"Hello"`), "Hello"},
 		{"summaries of other sessions", strings.Repeat(`{"type":"summary","summary":"x","leafUuid":"y"}`+"\n", 100) + claude("1", `"Hello"`), "Hello"},
 		{"an answer that grows", gemini + `{"id":"1","type":"gemini","content":""}` + "\n" + `{"id":"1","type":"gemini","content":"In"}` + "\n" + `{"id":"1","type":"gemini","content":"In spring."}` + "\n", "In spring."},
+		{"what Gemini CLI adds of a hook", gemini + `{"id":"1","type":"user","content":[{"text":"Hello"},{"text":"<hook_context>&lt;memories&gt;\n1. 2026-03-01\n> In spring.\n&lt;/memories&gt;\n</hook_context>"}]}` + "\n", "Hello"},
+		{"files that Gemini CLI reads for the user", gemini + `{"id":"1","type":"user","content":[{"text":"What is in @a.md?"},{"text":"\n--- Content from referenced files ---"},{"text":"\nContent from @a.md:\n"},{"text":"A plan."},{"text":"\n--- End of content ---"}],"displayContent":[{"text":"What is in @a.md?"}]}` + "\n", "What is in @a.md?"},
 		{"an object in one line", `{"sessionId":"s","projectHash":"h","messages":[{"id":"1","type":"user","content":"Hello"}]}`, "Hello"},
 	} {
 		path := filepath.Join(t.TempDir(), "session")
