@@ -110,6 +110,12 @@ func TestOddTranscripts(t *testing.T) {
 		return `{"type":"user","uuid":"` + id + `","sessionId":"s","message":{"role":"user","content":` + content + "}}\n"
 	}
 	gemini := `{"sessionId":"s","projectHash":"h"}` + "\n"
+	codex := func(texts ...string) (session string) {
+		for _, text := range texts {
+			session += `{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":` + text + "}]}}\n"
+		}
+		return session
+	}
 	for _, x := range []struct {
 		about, text, want string
 	}{
@@ -122,6 +128,11 @@ func TestOddTranscripts(t *testing.T) {
 		{"an answer that grows", gemini + `{"id":"1","type":"gemini","content":""}` + "\n" + `{"id":"1","type":"gemini","content":"In"}` + "\n" + `{"id":"1","type":"gemini","content":"In spring."}` + "\n", "In spring."},
 		{"what Gemini CLI adds of a hook", gemini + `{"id":"1","type":"user","content":[{"text":"Hello"},{"text":"<hook_context>&lt;memories&gt;\n1. 2026-03-01\n> In spring.\n&lt;/memories&gt;\n</hook_context>"}]}` + "\n", "Hello"},
 		{"files that Gemini CLI reads for the user", gemini + `{"id":"1","type":"user","content":[{"text":"What is in @a.md?"},{"text":"\n--- Content from referenced files ---"},{"text":"\nContent from @a.md:\n"},{"text":"A plan."},{"text":"\n--- End of content ---"}],"displayContent":[{"text":"What is in @a.md?"}]}` + "\n", "What is in @a.md?"},
+		{"what Codex's editor adds", codex(`"\n# Context from my IDE setup:\n\n## Active file: a.go\n\n## Open tabs:\n- a.go: a.go\n\n## My request for Codex:\nHello\n"`), "Hello"},
+		{"pictures in Codex", codex(`"# Files mentioned by the user:\n\n## a.png: /tmp/a.png\n\n## My request:\nHello\n"},{"type":"input_text","text":"<image name=[Image #1] path=\"/tmp/a.png\">"},{"type":"input_image","image_url":"data:"},{"type":"input_text","text":"</image>"`), "Hello"},
+		{"a heading like that of Codex's editor", codex(`"## My request:\nHello"`), "## My request:\nHello"},
+		{"what Codex says in the user's place", codex(`"<skill>\n<name>review</name>\nRead it all.\n</skill>"`, `"<user_shell_command>\n<command>ls</command>\n</user_shell_command>"`,
+			`"<subagent_notification>\n{}\n</subagent_notification>"`, `"<codex_internal_context source=\"goal\">\nGo on.\n</codex_internal_context>"`, `"<hook_prompt hook_run_id=\"1\">Go on.</hook_prompt>"`, `"<recommended_plugins>\n- x\n</recommended_plugins>"`, `"Hello"`), "Hello"},
 		{"an object in one line", `{"sessionId":"s","projectHash":"h","messages":[{"id":"1","type":"user","content":"Hello"}]}`, "Hello"},
 	} {
 		path := filepath.Join(t.TempDir(), "session")
