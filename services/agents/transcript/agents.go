@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 )
 
 // synthetic is the model of messages that Claude Code writes itself in place of an answer, such as an error of the API.
 const synthetic = "<synthetic>"
+
+// agentsOwn are the origins of messages that programs and other agents send in the user's place.
+var agentsOwn = []string{"peer", "coordinator", "task-notification"}
 
 // claudeCode reads a record of Claude Code: ~/.claude/projects/FOLDER/SESSION.jsonl.
 func claudeCode(line []byte, _ int64) (Turn, bool) {
@@ -22,6 +26,7 @@ func claudeCode(line []byte, _ int64) (Turn, bool) {
 		Sidechain bool `json:"isSidechain"`
 		Meta      bool `json:"isMeta"`
 		Summary   bool `json:"isCompactSummary"`
+		Origin    struct{ Kind string }
 		Message   struct {
 			Model   string
 			Content parts
@@ -33,7 +38,7 @@ func claudeCode(line []byte, _ int64) (Turn, bool) {
 			Prompt parts
 		}
 	}
-	if json.Unmarshal(line, &r) != nil || r.UUID == "" || r.Sidechain || r.Meta || r.Summary || r.Message.Model == synthetic {
+	if json.Unmarshal(line, &r) != nil || r.UUID == "" || r.Sidechain || r.Meta || r.Summary || r.Message.Model == synthetic || slices.Contains(agentsOwn, r.Origin.Kind) {
 		return Turn{}, false
 	}
 	role, text := map[string]string{"user": User, "assistant": Agent}[r.Type], r.Message.Content

@@ -298,7 +298,7 @@ var (
 	// preamble is what Codex's editors put before a request, and around pictures.
 	preamble = regexp.MustCompile(`(?s)^# (?:Context from my IDE setup|Files mentioned by the user|Review findings|Selected text):\n.*?\n## My request(?: for Codex)?:\n|<image name=\[Image #\d+\][^>]*>\s*</image>`)
 	// notes are the beginnings of messages that nobody said.
-	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|turn_aborted|skill>|user_shell_command|subagent_notification|codex_internal_context|goal_context|hook_prompt|recommended_plugins|app-context)|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
+	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|teammate-message|turn_aborted|skill>|user_shell_command|subagent_notification|codex_internal_context|goal_context|hook_prompt|recommended_plugins|app-context)|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
 )
 
 // between matches texts between a tag and its end.
