@@ -107,6 +107,28 @@ func TestImportConversations(t *testing.T) {
 	}
 }
 
+// A branch of a session begins with a copy of it, in a file of its own. What was said is stored once.
+func TestImportBranches(t *testing.T) {
+	to := "--address=" + serve(t)
+	folder := t.TempDir()
+	turn := func(session, id, text, more string) string {
+		return fmt.Sprintf(`{"type":"user","uuid":%q,"sessionId":%q,"timestamp":"2020-03-01T08:30:00Z","message":{"content":%q}%s}`+"\n", id, session, text, more)
+	}
+	for name, text := range map[string]string{
+		"a.jsonl": turn("a", "1", "When is the harbour crane serviced?", ""),
+		"b.jsonl": turn("b", "1", "When is the harbour crane serviced?", `,"forkedFrom":{"sessionId":"a","messageUuid":"1"}`) + turn("b", "2", "And when is the pier painted?", ""),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"stored 2, unchanged 1\n", "stored 0, unchanged 3\n"} {
+		if got := must(t, "", "import", folder, "--from=claude-code", "--no-resume", to); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // What cannot be read is named, and the exit code is 3.
 func TestImportNamesWhatItCannotRead(t *testing.T) {
 	t.Parallel()

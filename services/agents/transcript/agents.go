@@ -27,7 +27,11 @@ func claudeCode(line []byte, _ int64) (Turn, bool) {
 		Meta      bool `json:"isMeta"`
 		Summary   bool `json:"isCompactSummary"`
 		Origin    struct{ Kind string }
-		Message   struct {
+		Forked    struct { // of a branch, which begins with a copy of the session
+			SessionID string `json:"sessionId"`
+			UUID      string `json:"messageUuid"`
+		} `json:"forkedFrom"`
+		Message struct {
 			Model   string
 			Content parts
 		}
@@ -45,7 +49,7 @@ func claudeCode(line []byte, _ int64) (Turn, bool) {
 	if a := r.Attachment; a.Type == "queued_command" && a.Mode == "prompt" && !a.Meta { // the user said it while the agent was at work
 		role, text = User, a.Prompt
 	}
-	return Turn{ID: r.UUID, Thread: r.SessionID, Role: role, Text: string(text), At: r.Timestamp.Time, Folder: r.Cwd}, role != ""
+	return Turn{ID: cmp.Or(r.Forked.UUID, r.UUID), Thread: cmp.Or(r.Forked.SessionID, r.SessionID), Role: role, Text: string(text), At: r.Timestamp.Time, Folder: r.Cwd}, role != ""
 }
 
 // codex reads records of Codex: ~/.codex/sessions/YEAR/MONTH/DAY/rollout-*.jsonl. The first record has the session's id and folder, and
