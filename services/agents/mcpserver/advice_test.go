@@ -17,8 +17,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/mcpserver"
 )
 
@@ -37,6 +39,42 @@ func (f failing) Invoke(ctx context.Context, _ string, _, _ any, _ ...grpc.CallO
 
 func (f failing) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, f.err
+}
+
+// answering is a connection whose calls have an answer.
+type answering struct {
+	failing
+	answer proto.Message
+}
+
+func (a answering) Invoke(_ context.Context, _ string, _, reply any, _ ...grpc.CallOption) error {
+	proto.Merge(reply.(proto.Message), a.answer)
+	return nil
+}
+
+// Memories that are unlikely to answer are marked so in the data, too: clients show a model either the text or the data.
+func TestUnlikely(t *testing.T) {
+	t.Parallel()
+	hit := &triskelev1.Hit{Id: "1", Memory: &triskelev1.Memory{Id: "1", Content: "Tea at four."}}
+	for _, x := range []struct {
+		answer *triskelev1.RecallResponse
+		want   bool
+	}{
+		{&triskelev1.RecallResponse{NothingRelevant: true, LeftOut: []*triskelev1.Hit{hit}}, true},
+		{&triskelev1.RecallResponse{Hits: []*triskelev1.Hit{hit}}, false},
+		{&triskelev1.RecallResponse{NothingRelevant: true}, false},
+	} {
+		client := session(t, answering{answer: x.answer}, usual, observer(t).Service("triskele"))
+		result, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "recall", Arguments: args{"query": "x"}})
+		if err != nil || result.IsError {
+			t.Fatal(result, err)
+		}
+		data, _ := result.StructuredContent.(map[string]any)
+		text := result.Content[0].(*mcp.TextContent).Text
+		if said := strings.HasPrefix(text, "Nothing that is remembered is likely"); said != x.want || (data["unlikely"] == true) != x.want {
+			t.Errorf("%v: got %q and %v; want both to say that it is unlikely: %t", x.answer, text, data, x.want)
+		}
+	}
 }
 
 func TestAdviceIsTrue(t *testing.T) {

@@ -39,6 +39,7 @@ type recallInput struct {
 
 type recallOutput struct {
 	Memories []found `json:"memories" jsonschema:"Best first."`
+	Unlikely bool    `json:"unlikely,omitempty" jsonschema:"Set if nothing that is remembered is likely to answer the query; these are the nearest."`
 	Degraded string  `json:"degraded,omitempty" jsonschema:"Set if part of the search did not answer: says what may be missing."`
 	Repeated int     `json:"repeated" jsonschema:"How many more were found and left out, because a better one says the same."`
 	Omitted  int     `json:"omitted" jsonschema:"How many more were found and left out, because max_tokens was reached."`
@@ -253,6 +254,7 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	case text == "":
 		text = "No memory found fits into max_tokens."
 	case nothing:
+		out.Unlikely = true
 		text = "Nothing that is remembered is likely to answer that. The nearest:\n" + text
 	case brief.Omitted > 0:
 		text += fmt.Sprintf("%d more found; raise max_tokens to see them.\n", brief.Omitted)
