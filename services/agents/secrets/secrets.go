@@ -28,9 +28,9 @@ func format(kind, hint, pattern string) rule {
 
 const (
 	passwords = `(?:password|passwd|passphrase|passwort|kennwort|pwd|(?-i:[A-Z0-9]_PASS))`
-	keys      = `(?:secret|token|credentials?|(?:api|access|private|auth|secret|encryption|signing|master|hmac|jwt)[_-]?key(?:[_-]?base)?)`
-	// assigned is what stands between a name and its value, also in Markdown, and in JSON within JSON.
-	assigned = `\\*["'\x60]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|:))`
+	keys      = `(?:secret|token|credentials?|(?:api|access|private|auth|secret|encryption|signing|master|hmac|jwt)[ _-]?key(?:[_-]?base)?)`
+	// assigned is what stands between a name and its value, also in Markdown, in brackets, in JSON within JSON, and above a block in YAML.
+	assigned = `\\*["'\x60]?\]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|:(?:[^\S\n]*[|>][+-]?[^\S\n]*$)?))`
 	// A closing quote has no letter behind it, which an apostrophe has.
 	quoted = `[a-z@$]?(?:"((?:[^"\\\n]|\\[^\n])*)"\B|'((?:[^'\\\n]|\\[^\n])*)'\B|\x60([^\x60\n]*)\x60|\\+["']([^"'\n]*?)\\+["'])`
 	// A key whose end is cut off ends with its last line: what only names the first line of a key is no key.
@@ -94,6 +94,8 @@ var rules = sync.OnceValue(func() []rule {
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+([^\s'"` + "`" + `-]\S*)`), mixed},
 		{"secret", "", regexp.MustCompile(`(?im)` + keys + `(?:` + assigned + given + `|>([^<\n]*)</)`), random},
 		{"secret", "--", regexp.MustCompile(`(?i)--[\w-]*` + keys + `\s+` + value), random},
+		{"secret", "", regexp.MustCompile(`(?i)\b` + keys + `\s+(?:is|was|ist|war|lautet):?\s+['"\x60]?([\w.~+/=-]{15,200}[\w~+/=-])`), random},
+		{"secret", "(", regexp.MustCompile(`(?i)(?:define|env|header|set|put|add|append|property)\(\s*["'][\w. -]*(?:` + passwords + `|` + keys + `)["'],\s*` + quoted), drawn},
 		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
 		{"password", "pass", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `)`), drawn},
 		{"password", "", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},

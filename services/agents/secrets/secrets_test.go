@@ -112,6 +112,15 @@ func TestSecretsAreRemoved(t *testing.T) {
 		`{"auths": {"ghcr.io": {"auth": "` + login + `"}}}`:                                                  `{"auths": {"ghcr.io": {"auth": "[redacted: password]"}}}`,
 		"mysql -u root -psword" + "fish app":                                                                 "mysql -u root -p[redacted: password] app",
 		"kubectl exec db -- mysqldump -p'" + easy + "' app > x":                                              "kubectl exec db -- mysqldump -p'[redacted: password]' app > x",
+		"API key: " + hex(32):                                                                                "API key: [redacted: secret]",
+		"My access key is " + hex(32) + ", use it.":                                                          "My access key is [redacted: secret], use it.",
+		"Der Token ist `" + hex(32) + "`":                                                                    "Der Token ist `[redacted: secret]`",
+		`os.environ["DB_PASSWORD"] = "sword` + `fish"`:                                                       `os.environ["DB_PASSWORD"] = "[redacted: password]"`,
+		`$db['password'] = '` + easy + `';`:                                                                  `$db['password'] = '[redacted: password]';`,
+		"define('DB_PASSWORD', '" + easy + "');":                                                             "define('DB_PASSWORD', '[redacted: secret]');",
+		`os.Setenv("API_TOKEN", "` + run(24) + `")`:                                                          `os.Setenv("API_TOKEN", "[redacted: secret]")`,
+		"stringData:\n  password: |-\n    sword" + "fish\ntype: x":                                           "stringData:\n  password: |-\n    [redacted: password]\ntype: x",
+		"api_token: >\n  " + run(24):                                                                         "api_token: >\n  [redacted: secret]",
 		"AccountKey=" + run(86) + "==;x":                                                                     "AccountKey=[redacted: Azure key];x",
 	} {
 		if got, n := secrets.Redact(text); got != want || n != 1 {
@@ -147,6 +156,8 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"## Reset password:\nClick the link in the mail.", "Forgot password:\n\nWrite to support@example.com for a link.", "**Password:**\nClick here",
 		"docker run --name mysql -p3306:3306 -d mysql", "docker run --name mysql -p127.0.0.1:3306:3306 x", "mysql -u root -p app", "mysql -p\"$MYSQL_PASSWORD\" app",
 		`"auth": "required"`, `"auth": "c29tZXRoaW5n"`, "main.go:1234:12:warning:unused", "127.0.0.1:8080:80", "fe80:1234:0db8:85a3:8a2e:0370:7334:1234",
+		"The API key is rotated every 90 days.", "the token is valid for 24h", "the token is ES256-signed", "API key: 3 of 10", `["user", "password", "email1"]`, `t.Run("password", "case-1")`,
+		"password: >\n  The password of the user.\n", `os.environ["DB_PASSWORD"] = os.environ["P1"]`, `define('DB_PASSWORD', getenv('P1'));`, `.header("x-api-key", "<your key 1>")`,
 		"sha256:" + hex(64), "git@github.com:triskele/triskele.git", "tokens=12345678", "next_page_token: empty on the last page",
 	} {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
