@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -37,6 +38,8 @@ const (
 	begin   = `-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`
 	between = `(?:[^A-Za-z-]|\\+[nr]|[A-Za-z-]+: [^\n]*\n)`
 	bare    = `["'\x60]?([^\s"'\x60,;)}\]]*[^\s"'\x60,;)}\]\\])`
+	// options are those of a command before another one.
+	options = `\s(?:(?:[^\n|;&]|\\\r?\n)*?\s)?`
 	value   = `(?:` + quoted + `|` + bare + `)`
 	// given is a value behind assigned. A bare one in a line below is alone there, unlike the words below a heading.
 	given = `(?:\s*(?:[*_]{1,2}\s+)?(?:` + quoted + `|` + bare + `["'\x60]?[,;]?[^\S\n]*$)|[^\S\n]*(?:[*_]{1,2}[^\S\n]+)?` + bare + `)`
@@ -83,17 +86,20 @@ var rules = sync.OnceValue(func() []rule {
 		{"password", "://", regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@'"<>]{0,100}:(?:[^\s/@'"<>]*@sha256:|([^\s/'"<>]{3,200})@)`), notPort},
 		{"password", ":", regexp.MustCompile(`(?m)^[ \t]*[\w.*-]+:(?:\d{4,5}|\*):[^\s:]+:[^\s:]+:((?:\\.|[^\s:\\])+)[ \t]*\r?$`), drawn}, // .pgpass
 		{"password", "auth", regexp.MustCompile(`"auth\\*"\s*:\s*\\*"([A-Za-z0-9+/]{8,}={0,2})\\*"`), login},
-		{"password", "-p", regexp.MustCompile(`\b(?:mysql|mariadb)(?:-?(?:dump|admin|import|show|check|sh))?\s(?:(?:[^\n|;&]|\\\r?\n)*?\s)?-p` + value), notPort},
+		{"password", "-p", regexp.MustCompile(`\b(?:mysql|mariadb)(?:-?(?:dump|admin|import|show|check|sh))?` + options + `-p` + value), notPort},
+		{"password", " -", regexp.MustCompile(`\b(?:(?:docker|podman|nerdctl|helm registry|oc|az|skopeo)\s+login|mongo\w*)` + options + `-p[ =]+` + value + `|\bredis-cli` + options + `-a +` + value), notPort},
+		{"password", "pass:", regexp.MustCompile(`\s-pass(?:in|out)?[ =]['"]?pass:([^\s'"]+)`), notPlaceholder},
+		{"cookie", "", regexp.MustCompile(`(?i)(?:\bcookie\\*['"]?\s*:|--cookie\s|\bcurl\b[^\n|]*?\s-b\s)\s*\\*['"]?([^'"\\\n]+)`), session},
 		{"password", "curl", regexp.MustCompile(`(?i)\bcurl\b(?:[^\n]|\\\r?\n)*?\s(?:-[a-z]*u\s+|-u|--(?:proxy-)?user[\s=]+)["']?[^\s:"']*:([^\s"']+)`), notPlaceholder},
 		{"password", "machine", regexp.MustCompile(`(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)`), notPlaceholder},
 		{"password", "sshpass", regexp.MustCompile(`\bsshpass\s+-p\s*` + value), notPlaceholder},
-		{"token", "authorization", regexp.MustCompile(`(?i)\bauthorization['"]?\s*[:=]\s*['"]?(?:bearer|basic|token)\s+([\w.~+/=-]{8,})`), notPlaceholder},
+		{"token", "authorization", regexp.MustCompile(`(?i)\bauthorization\\*['"]?\s*[:=]\s*\\*['"]?(?:bearer|basic|token|bot|apikey)\s+([\w.~+/=-]{8,})`), notPlaceholder},
 		{"token", "bearer", regexp.MustCompile(`(?i)\bbearer\s+([\w.~+/=-]{20,})`), random},
 		{"password", "", regexp.MustCompile(`(?im)` + passwords + `(?:` + assigned + given + `|>([^<\n]*)</)`), notPlaceholder},
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+` + quoted), notPlaceholder},
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+([^\s'"` + "`" + `-]\S*)`), mixed},
 		{"secret", "", regexp.MustCompile(`(?im)` + keys + `(?:` + assigned + given + `|>([^<\n]*)</)`), random},
-		{"secret", "--", regexp.MustCompile(`(?i)--[\w-]*` + keys + `\s+` + value), random},
+		{"secret", "", regexp.MustCompile(`(?i)(?:--|\bset\s+)[\w.:/-]*` + keys + `\s+` + value), random},
 		{"secret", "", regexp.MustCompile(`(?i)\b` + keys + `\s+(?:is|was|ist|war|lautet):?\s+['"\x60]?([\w.~+/=-]{15,200}[\w~+/=-])`), random},
 		{"secret", "(", regexp.MustCompile(`(?i)(?:define|env|header|set|put|add|append|property)\(\s*["'][\w. -]*(?:` + passwords + `|` + keys + `)["'],\s*` + quoted), drawn},
 		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
@@ -161,6 +167,14 @@ var port = regexp.MustCompile(`^\d{1,5}\?[\w.-]+=|^[\d.]*(?::\d+)+$|@sha256:$`)
 
 // notPort reports whether what stands behind a colon or a -p is a password.
 func notPort(value string) bool { return notPlaceholder(value) && !port.MatchString(value) }
+
+// session reports whether one of some cookies looks as if it was drawn.
+func session(cookies string) bool {
+	return slices.ContainsFunc(strings.Split(cookies, ";"), func(cookie string) bool {
+		_, value, _ := strings.Cut(cookie, "=")
+		return random(strings.TrimSpace(value))
+	})
+}
 
 // login reports whether a value is a user's name and password in base64.
 func login(value string) bool {

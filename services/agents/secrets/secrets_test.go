@@ -121,6 +121,15 @@ func TestSecretsAreRemoved(t *testing.T) {
 		`os.Setenv("API_TOKEN", "` + run(24) + `")`:                                                          `os.Setenv("API_TOKEN", "[redacted: secret]")`,
 		"stringData:\n  password: |-\n    sword" + "fish\ntype: x":                                           "stringData:\n  password: |-\n    [redacted: password]\ntype: x",
 		"api_token: >\n  " + run(24):                                                                         "api_token: >\n  [redacted: secret]",
+		"docker login -u ada -p " + easy + " ghcr.io":                                                        "docker login -u ada -p [redacted: password] ghcr.io",
+		"mongosh -u ada -p '" + easy + "' db":                                                                "mongosh -u ada -p '[redacted: password]' db",
+		"redis-cli -h cache -a sword" + "fish ping":                                                          "redis-cli -h cache -a [redacted: password] ping",
+		"openssl rsa -passin pass:sword" + "fish -in k":                                                      "openssl rsa -passin pass:[redacted: password] -in k",
+		"aws configure set aws_secret_access_key " + run(40):                                                 "aws configure set aws_secret_access_key [redacted: secret]",
+		"Authorization: Bot " + run(60):                                                                      "Authorization: Bot [redacted: token]",
+		`{\"Authorization\": \"Basic ` + login + `\"}`:                                                       `{\"Authorization\": \"Basic [redacted: token]\"}`,
+		"curl -H 'Cookie: lang=en; session=" + hex(32) + "' https://x":                                       "curl -H 'Cookie: [redacted: cookie]' https://x",
+		"curl 'https://x' -b 'sid=" + run(24) + "; a=1' -H 'x: y'":                                           "curl 'https://x' -b '[redacted: cookie]' -H 'x: y'",
 		"AccountKey=" + run(86) + "==;x":                                                                     "AccountKey=[redacted: Azure key];x",
 	} {
 		if got, n := secrets.Redact(text); got != want || n != 1 {
@@ -158,6 +167,8 @@ func TestOrdinaryTextStays(t *testing.T) {
 		`"auth": "required"`, `"auth": "c29tZXRoaW5n"`, "main.go:1234:12:warning:unused", "127.0.0.1:8080:80", "fe80:1234:0db8:85a3:8a2e:0370:7334:1234",
 		"The API key is rotated every 90 days.", "the token is valid for 24h", "the token is ES256-signed", "API key: 3 of 10", `["user", "password", "email1"]`, `t.Run("password", "case-1")`,
 		"password: >\n  The password of the user.\n", `os.environ["DB_PASSWORD"] = os.environ["P1"]`, `define('DB_PASSWORD', getenv('P1'));`, `.header("x-api-key", "<your key 1>")`,
+		"curl -b cookies.txt https://x", "curl --cookie-jar jar1 https://x", "Cookie: lang=en; theme=dark", "docker login -u $USER -p $TOKEN", "docker login -u ada --password-stdin",
+		"mongosh --port 27017 -p", "docker run --name mongo -p 27017:27017 -d mongo:7", "The cookie: see RFC6265bis for what it is", "redis-cli -a $REDIS_PASSWORD ping", "Authorization: Bearer <token>", "aws configure set region eu-central-1",
 		"sha256:" + hex(64), "git@github.com:triskele/triskele.git", "tokens=12345678", "next_page_token: empty on the last page",
 	} {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
