@@ -80,6 +80,8 @@ var rules = sync.OnceValue(func() []rule {
 		format("Databricks token", "dapi", `\bdapi[a-f0-9]{32}\b`),
 		format("Linear key", "lin_", `\blin_(?:api|oauth)_[A-Za-z0-9]{32,}`),
 		format("Notion token", "ntn_", `\bntn_[A-Za-z0-9]{40,}`),
+		// Of Atlassian, Grafana, Sentry, Supabase, Figma, Netlify, PlanetScale, Postman, New Relic, Tavily, LangSmith, RubyGems, Doppler and Discord.
+		{"token", "", regexp.MustCompile(`\b(?:ATATT3|ATCTT3|ATBB|glsa_|glc_eyJ|sntry[su]_|sbp_|figd_|nfp_|pscale_(?:tkn|oauth|pw)_|PMAK-|NRAK-|tvly-|lsv2_(?:pt|sk)_|rubygems_|dp\.(?:pt|st|ct|sa)\.|[MNO][\w-]{23,27}\.[\w-]{6}\.)[\w=-]{20,}`), random},
 		format("Triskele token", "trsk_", `\btrsk_[\w-]{16,}`),
 		format("token", "eyj", `\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*`),
 		format("Azure key", "accountkey=", `(?i)AccountKey=([A-Za-z0-9+/]{40,}={0,2})`),

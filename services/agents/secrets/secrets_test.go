@@ -48,6 +48,9 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"this project's": "trs" + "k_" + run(30),
 		"JWT":            "ey" + "J" + run(20) + ".ey" + "J" + run(40) + "." + run(43),
 		"Databricks":     "da" + "pi" + hex(32),
+		"Atlassian":      "ATA" + "TT3xFfGF0" + run(60), "Grafana": "gls" + "a_" + run(32) + "_" + hex(8), "Sentry": "sntr" + "ys_eyJpYXQi" + run(60), "Supabase": "sb" + "p_" + hex(40),
+		"Figma": "fig" + "d_" + run(40), "Postman": "PMA" + "K-" + hex(24) + "-" + hex(34), "Netlify": "nf" + "p_" + run(36), "Tavily": "tvl" + "y-dev-" + run(32), "PlanetScale": "pscale" + "_tkn_" + run(43),
+		"LangSmith": "lsv2" + "_pt_" + hex(32) + "_" + hex(10), "New Relic": "NR" + "AK-" + run(27), "RubyGems": "rubygem" + "s_" + hex(48), "Doppler": "dp" + ".pt." + run(43), "Discord": "MT" + run(24) + ".GhIjKl." + run(38),
 	} {
 		text := "use " + secret + " for that, then deploy"
 		got, n := secrets.Redact(text)
@@ -169,6 +172,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"password: >\n  The password of the user.\n", `os.environ["DB_PASSWORD"] = os.environ["P1"]`, `define('DB_PASSWORD', getenv('P1'));`, `.header("x-api-key", "<your key 1>")`,
 		"curl -b cookies.txt https://x", "curl --cookie-jar jar1 https://x", "Cookie: lang=en; theme=dark", "docker login -u $USER -p $TOKEN", "docker login -u ada --password-stdin",
 		"mongosh --port 27017 -p", "docker run --name mongo -p 27017:27017 -d mongo:7", "The cookie: see RFC6265bis for what it is", "redis-cli -a $REDIS_PASSWORD ping", "Authorization: Bearer <token>", "aws configure set region eu-central-1",
+		"sbp_is_the_prefix_of_a_token_there", "glc_library_2_function_names_of_c", "figd_something_that_is_no_token",
 		"sha256:" + hex(64), "git@github.com:triskele/triskele.git", "tokens=12345678", "next_page_token: empty on the last page",
 	} {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
