@@ -92,7 +92,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"password", " -", regexp.MustCompile(`\b(?:(?:docker|podman|nerdctl|helm registry|oc|az|skopeo)\s+login|mongo\w*)` + options + `-p[ =]+` + value + `|\bredis-cli` + options + `-a +` + value), notPort},
 		{"password", "pass:", regexp.MustCompile(`\s-pass(?:in|out)?[ =]['"]?pass:([^\s'"]+)`), notPlaceholder},
 		{"cookie", "", regexp.MustCompile(`(?i)(?:\bcookie\\*['"]?\s*:|--cookie\s|\bcurl\b[^\n|]*?\s-b\s)\s*\\*['"]?([^'"\\\n]+)`), session},
-		{"password", "curl", regexp.MustCompile(`(?i)\bcurl\b(?:[^\n]|\\\r?\n)*?\s(?:-[a-z]*u\s+|-u|--(?:proxy-)?user[\s=]+)["']?[^\s:"']*:([^\s"']+)`), notPlaceholder},
+		{"password", "curl", regexp.MustCompile(`(?i)\bcurl\b(?:[^\n|]|\\\r?\n)*?\s(?:-[a-z]*u\s+|-u|--(?:proxy-)?user[\s=]+)["']?[^\s:"']*:([^\s"']+)`), notPlaceholder},
 		{"password", "machine", regexp.MustCompile(`(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)`), notPlaceholder},
 		{"password", "sshpass", regexp.MustCompile(`\bsshpass\s+-p\s*` + value), notPlaceholder},
 		{"token", "authorization", regexp.MustCompile(`(?i)\bauthorization\\*['"]?\s*[:=]\s*\\*['"]?(?:bearer|basic|token|bot|apikey)\s+([\w.~+/=-]{8,})`), notPlaceholder},
@@ -150,7 +150,7 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp {
 		`(?:type|description|format|title|label|name|key|default|valuefrom|secretkeyref):`,
 		`(?:process\.env|os|env|getenv|self|config|settings|secrets)[.\[(][\w.\[(:]*`, `[a-z_][\w.:>-]*\([\w.:&*$?({\[-]*\)*`, `[a-z_][\w.]*\[[\w.+-]*`,
 		`[a-z_][\w.?:>-]*(?:\.|->|::)\w*(?:password|passwd|passphrase|pwd|pass|secret|token|key|value)`,
-		`(?:~|\.+|[a-z]:)[/\\].*`, `/(?:etc|run|var|home|usr|opt|root|tmp|users|mnt|srv|app|src|work\w*)(?:/.*)?`,
+		`(?:~|\.+|[a-z]:)[/\\].*`, `/(?:etc|run|var|home|usr|opt|root|tmp|users|mnt|srv|app|src|work\w*)(?:/.*)?`, `(?-i:/[a-z]{3,}/.*)`, `(?:arn:aws|op:/|vault|projects)[:/].*`,
 		`[,);\]}].*`,
 	}, "|") + `)[.,:;!?]*$`)
 })

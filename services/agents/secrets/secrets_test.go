@@ -172,7 +172,8 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"password: >\n  The password of the user.\n", `os.environ["DB_PASSWORD"] = os.environ["P1"]`, `define('DB_PASSWORD', getenv('P1'));`, `.header("x-api-key", "<your key 1>")`,
 		"curl -b cookies.txt https://x", "curl --cookie-jar jar1 https://x", "Cookie: lang=en; theme=dark", "docker login -u $USER -p $TOKEN", "docker login -u ada --password-stdin",
 		"mongosh --port 27017 -p", "docker run --name mongo -p 27017:27017 -d mongo:7", "The cookie: see RFC6265bis for what it is", "redis-cli -a $REDIS_PASSWORD ping", "Authorization: Bearer <token>", "aws configure set region eu-central-1",
-		"sbp_is_the_prefix_of_a_token_there", "glc_library_2_function_names_of_c", "figd_something_that_is_no_token",
+		"PWD=/data/project1", "OLDPWD=/builds/group1/x", "pwd: /private/var/folders/x1", "curl -fsSL https://x | docker run -u 1000:1000 y", "credential: arn:aws:iam::123456789012:role/x", "secret: projects/p1/secrets/db/versions/3",
+		"token: op://Prod/api-1/token", "secret: vault:secret/data/app1#key", "sbp_is_the_prefix_of_a_token_there", "glc_library_2_function_names_of_c", "figd_something_that_is_no_token",
 		"sha256:" + hex(64), "git@github.com:triskele/triskele.git", "tokens=12345678", "next_page_token: empty on the last page",
 	} {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
