@@ -318,6 +318,10 @@ func said(text string) string {
 	return strings.TrimSpace(preamble.ReplaceAllString(text, ""))
 }
 
+// reply matches what Claude Code keeps as the result of a tool, and the user has said: answers to the agent's questions, and why a tool
+// is refused.
+var reply = regexp.MustCompile(`(?s)^(?:User has answered your questions: (.*)\. You can now continue|The user doesn't want to .*? the user said:\n(?:The user wants to clarify these questions|(.*?)(?:\n\nNote: The user's next message|$)))`)
+
 // parts is a text, or a list of parts of which some are texts.
 type parts string
 
@@ -336,13 +340,16 @@ func (p *parts) UnmarshalJSON(data []byte) error {
 	for _, one := range list {
 		var text *string
 		var part struct {
-			Type string
-			Text string
+			Type    string
+			Text    string
+			Content parts
 		}
 		if json.Unmarshal(one, &text) == nil && text != nil {
 			texts = append(texts, *text)
 		} else if json.Unmarshal(one, &part) == nil && (part.Type == "" || strings.HasSuffix(part.Type, "text")) && part.Text != "" {
 			texts = append(texts, part.Text)
+		} else if said := reply.FindStringSubmatch(string(part.Content)); part.Type == "tool_result" && said != nil {
+			texts = append(texts, said[1]+said[2])
 		}
 	}
 	*p = parts(strings.Join(texts, "\n\n"))
