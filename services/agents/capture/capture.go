@@ -4,7 +4,8 @@
 //  1. Read what the transcript has beyond the position that the last event left behind.
 //  2. Leave out turns that are too short to mean something alone, or that name a file which .triskeleignore lists.
 //  3. Replace secrets, and count them.
-//  4. Leave out turns that are stored already, or repeat a stored one word for word. One that differs in a number says something new.
+//  4. Leave out turns that are stored already, or repeat a stored one word for word that does not expire soon. One that differs in a
+//     number says something new.
 //  5. Store the rest in one transaction, with a life and an importance below that of a memory that somebody chose to store.
 //  6. Keep the position. If a step fails, the position stays, and the next event makes up for it.
 package capture
@@ -280,13 +281,18 @@ func said(text string) string {
 	return strings.TrimRight(strings.Join(strings.Fields(strings.ToLower(text)), " "), ".!?… ")
 }
 
-// similar returns what stored memories say that are most like a turn. It returns none if they are not to be had: a duplicate
-// does less harm than a gap.
+// similar returns what stored memories say that are most like a turn, without those that expire much earlier. It returns none if they
+// are not to be had: a duplicate does less harm than a gap.
 func similar(ctx context.Context, store Store, m *triskelev1.Memory) []string {
 	resp, _ := store.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{m.GetNamespace()}, Query: clip.Text(m.GetContent(), lookup), Limit: new(int32(3)), Budget: durationpb.New(2 * time.Second),
 	})
-	return slice.Map(resp.GetHits(), func(hit *triskelev1.Hit) string { return said(hit.GetMemory().GetContent()) })
+	early := m.GetExpiresAt().AsTime().Add(-Life / 2)
+	hits := slices.DeleteFunc(resp.GetHits(), func(hit *triskelev1.Hit) bool {
+		expires := hit.GetMemory().GetExpiresAt()
+		return expires != nil && expires.AsTime().Before(early)
+	})
+	return slice.Map(hits, func(hit *triskelev1.Hit) string { return said(hit.GetMemory().GetContent()) })
 }
 
 // position returns where the last event has left off.

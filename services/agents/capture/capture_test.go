@@ -187,6 +187,18 @@ func TestRepeatedTurnsAreStoredOnce(t *testing.T) {
 	}
 }
 
+// What is said again is stored again before the former turn expires, or it would be forgotten then.
+func TestRepeatedTurnsOutlive(t *testing.T) {
+	t.Parallel()
+	const text = "Use the staging database of the harbour for all tests"
+	for days, want := range map[int]int{5: 1, 80: 0} {
+		store := shelf{held: []*triskelev1.Memory{{Id: "x", Content: text, ExpiresAt: timestamppb.New(now.AddDate(0, 0, days))}}}
+		if got := run(t, session(t, line("1", "user", "/w", text)), store.store()); got.Kept != want || got.Known != 1-want {
+			t.Errorf("repeats a turn that expires in %d days: got %+v, want %d kept", days, got, want)
+		}
+	}
+}
+
 // What fails is made up for by the next event.
 func TestFailuresAreMadeUpFor(t *testing.T) {
 	t.Parallel()
