@@ -216,12 +216,22 @@ func Memory(turn transcript.Turn, namespace string) (m *triskelev1.Memory, redac
 	return m, redacted + hidden
 }
 
-// ProjectOf returns the root of the repository that a folder is in, or the folder.
+// ProjectOf returns the root of the repository that a folder is in, or the folder. All worktrees of a repository are one project.
 func ProjectOf(folder string) string {
 	for at := folder; at != filepath.Dir(at); at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil {
+		git := filepath.Join(at, ".git")
+		if _, err := os.Stat(git); err != nil {
+			continue
+		}
+		text, _ := os.ReadFile(git) // a file in a worktree, which names a folder in the repository's
+		link := filepath.FromSlash(strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir: ")))
+		if filepath.Base(filepath.Dir(link)) != "worktrees" {
 			return at
 		}
+		if !filepath.IsAbs(link) {
+			link = filepath.Join(at, link)
+		}
+		return strings.TrimSuffix(filepath.Dir(filepath.Dir(link)), string(filepath.Separator)+".git")
 	}
 	return folder
 }

@@ -357,6 +357,31 @@ func TestDeltasInParts(t *testing.T) {
 }
 
 // What expired long ago is not stored, and a long turn is shortened.
+// The worktrees of a repository are one project, and a submodule is its own.
+func TestProjectOf(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for path, text := range map[string]string{
+		"main/.git/HEAD": "", "main/a b/x": "", "main/module/.git": "gitdir: ../.git/modules/module\n", "worktrees/main/module/.git": "gitdir: " + root + "/worktrees/main/.git/modules/module\n", "main/.claude/worktrees/ü/.git": "gitdir: " + root + "/main/.git/worktrees/ü\n",
+		"beside/.git": "gitdir: ../main/.git/worktrees/beside\n", "beside/docs/x": "", "bare.git/HEAD": "", "of bare/.git": "gitdir: " + root + "/bare.git/worktrees/of bare\n", "none/x": "",
+	} {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for folder, want := range map[string]string{
+		"main": "main", "main/a b": "main", "main/module": "main/module", "worktrees/main/module": "worktrees/main/module", "main/.claude/worktrees/ü": "main", "beside/docs": "main", "of bare": "bare.git", "none": "none",
+	} {
+		if got := capture.ProjectOf(filepath.Join(root, folder)); got != filepath.Join(root, want) {
+			t.Errorf("%s: got %s, want %s", folder, got, want)
+		}
+	}
+}
+
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	old := strings.ReplaceAll(line("1", "user", "/w", "When was the harbour crane serviced?"), "2026-03-01T11", "2020-03-01T11")
