@@ -55,12 +55,8 @@ const (
 	Claude     Format = "claude"
 )
 
-const (
-	// mostRecord bounds a record, in bytes. Records with pictures in them are larger, and are skipped.
-	mostRecord = 4 << 20
-	// mostDelta bounds what Delta reads at a time, in bytes.
-	mostDelta = 16 << 20
-)
+// mostRecord bounds a record, in bytes: a prompt with several pictures has less. Delta reads as much at a time.
+const mostRecord = 16 << 20
 
 // Damage says that a part of a file cannot be read. It is no error of the parts behind it.
 type Damage struct {
@@ -90,7 +86,7 @@ func Detect(file io.Reader) (Format, error) {
 		case unmarshal == nil && first.Type != "" && (first.SessionID != "" || first.LeafUUID != "" || first.Type == "file-history-snapshot"):
 			return ClaudeCode, nil
 		case n == 0 && bytes.Contains(line, []byte("{")) && unmarshal != nil: // one object over many lines, or damage
-			rest, _ := io.ReadAll(io.LimitReader(in, mostDelta))
+			rest, _ := io.ReadAll(io.LimitReader(in, mostRecord))
 			if json.Unmarshal(slices.Concat(line, rest), &first) == nil && first.ProjectHash != "" {
 				return Gemini, nil
 			}
@@ -133,11 +129,11 @@ func Delta(path string, from int64) (turns []Turn, next int64, err error) {
 	if from > 0 {
 		r.message(head, 0) // it says what session all others are of
 	}
-	text := make([]byte, min(info.Size()-from, mostDelta))
+	text := make([]byte, min(info.Size()-from, mostRecord))
 	if _, err := file.ReadAt(text, from); err != nil {
 		return nil, from, err
 	}
-	if end := bytes.LastIndexByte(text, '\n') + 1; end > 0 || len(text) < mostDelta {
+	if end := bytes.LastIndexByte(text, '\n') + 1; end > 0 || len(text) < mostRecord {
 		text = text[:end]
 	} // else it is the middle of a record that is too long, and not understood
 	turns, err = collect(final(r.lines(bytes.NewReader(text), from)))

@@ -124,6 +124,7 @@ func TestOddTranscripts(t *testing.T) {
 		{"tags in tags", claude("1", `"<system-reminder>x <memories>y</memories> z</system-reminder>\nHello"`), "Hello"},
 		{"tags that do not match", claude("1", `"Why <memories>? And </INSTRUCTIONS> too"`), "Why <memories>? And </INSTRUCTIONS> too"},
 		{"what is selected in an editor", claude("1", `"<ide_selection>code</ide_selection>What is this?"`), "What is this?"},
+		{"pictures", claude("1", `[{"type":"image","source":{"data":"`+strings.Repeat("A", 3<<20)+`"}},{"type":"image","source":{"data":"`+strings.Repeat("A", 3<<20)+`"}},{"type":"text","text":"Hello"}]`), "Hello"},
 		{"a part that is null", claude("1", `["alpha",null,"beta"]`), "alpha\n\nbeta"},
 		{"a byte order mark", "\ufeff" + claude("1", `"Hello"`), "Hello"},
 		{"summaries of other sessions", strings.Repeat(`{"type":"summary","summary":"x","leafUuid":"y"}`+"\n", 100) + claude("1", `"Hello"`), "Hello"},
@@ -199,7 +200,7 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	text := texts[transcript.Codex].text
 	first, rest, _ := strings.Cut(text, "\n")
-	long := `{"type":"x","payload":"` + strings.Repeat("a", 5<<20) + `"}`
+	long := `{"type":"x","payload":"` + strings.Repeat("a", 17<<20) + `"}`
 	text = "{damaged\n" + first + "\n\n" + rest + long + "\n" + `{"type":"response_it`
 	var got []string
 	for turn, err := range transcript.Read(transcript.Codex, strings.NewReader(text)) {
@@ -209,7 +210,7 @@ func TestDamage(t *testing.T) {
 			got = append(got, turn.Text)
 		}
 	}
-	want := []string{"line 1: it is not JSON", "When is the crane serviced?", "line 11: it has more than 4194304 bytes", "In spring."}
+	want := []string{"line 1: it is not JSON", "When is the crane serviced?", "line 11: it has more than 16777216 bytes", "In spring."}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
