@@ -118,7 +118,7 @@ func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
 	s.index = newNoteIndex(s.notes)
 	for _, name := range s.notes {
 		if matter, _, _, wrong := s.open(name); wrong == nil { // Read reports what is wrong
-			s.index.alias(name, append(matter.texts("aliases", "alias"), matter.text("title")))
+			s.index.alias(name, append(matter.texts("aliases", "alias"), matter.text("title"), matter.text("permalink")))
 		}
 	}
 	return s, nil

@@ -180,11 +180,12 @@ func TestLinksBetweenNotes(t *testing.T) {
 		"a/Start.md": "[[Target]], [[target#Part|label]] and ![[Target]]; [rel](../b/Other%20Note.md#x), [no extension](Sibling), [web](https://x.org/Target.md),\n\n" +
 			"`[[Code]]` [[Nick]] [[b/Target]] ![[picture.png]] [missing](gone.md) [[Missing]] [pdf](x.pdf) [[Start]] [[#here]]\n\n    [[Indented]]\n\n```\n[[Fenced]]\n```\n",
 		"a/Target.md": "near", "b/Target.md": "far", "a/Sibling.md": "s", "b/Other Note.md": "o", "c/Named.md": "---\naliases: nick\n---\nn",
-		"root.md": "[[Target]] [[x/Nothing]] [[a/target.md]]", "d/Deep.md": "[up](/a/Target.md) [[../a/Sibling]]",
+		"d/Search Index.md": "---\npermalink: specs/search-index\n---\np", // as basic-memory writes it, and links to it
+		"root.md":           "[[Target]] [[x/Nothing]] [[a/target.md]] [[specs/search-index]]", "d/Deep.md": "[up](/a/Target.md) [[../a/Sibling]]",
 	})))
 	for position, want := range map[string]string{
 		"a/Start.md": "links_to a/Target.md, links_to b/Other Note.md, links_to a/Sibling.md, links_to c/Named.md, links_to b/Target.md",
-		"root.md":    "links_to a/Target.md",
+		"root.md":    "links_to a/Target.md, links_to d/Search Index.md",
 		"d/Deep.md":  "links_to a/Target.md, links_to a/Sibling.md",
 	} {
 		if got := links(items, position); got != want {
