@@ -196,15 +196,15 @@ func TestImportMem0(t *testing.T) {
 	}
 
 	// Ids may be numbers, and a memory of another shape is skipped alone.
-	if err := os.WriteFile(export, []byte("\ufeff"+`[{"id":1,"memory":"Likes tea","user_id":5},{"id":2,"memory":{}},{"id":3,"memory":"Lives in Kiel"}]`), 0o600); err != nil {
+	if err := os.WriteFile(export, []byte("\ufeff"+`[{"id":1,"memory":"Likes tea","user_id":5,"expiration_date":"2030-01-31","metadata":null},{"id":2,"memory":{}},{"id":3,"memory":"Lives in Kiel"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got = run("", "import", export, "--from=mem0", "--namespace=numbers", "--no-resume", to)
 	if got.code != 3 || !strings.Contains(got.out, "stored 2") || !strings.Contains(got.out, "not a memory") {
 		t.Errorf("numbers: got %+v, want 2 stored and one skipped", got)
 	}
-	if out := must(t, "", "export", "--namespace=numbers", to); !strings.Contains(out, `"user_id":"5"`) {
-		t.Errorf("numbers: got %s, want the user 5", out)
+	if out := must(t, "", "export", "--namespace=numbers", to); !strings.Contains(out, `"user_id":"5"`) || strings.Count(out, "expires_at") != 1 || !strings.Contains(out, `"expires_at":"2030-02-01T00:00:00Z"`) {
+		t.Errorf("numbers: got %s, want the user 5, and an end of the 31st of January", out)
 	}
 	if err := os.WriteFile(export, []byte(`[{"id":1`), 0o600); err != nil {
 		t.Fatal(err)

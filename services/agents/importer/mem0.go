@@ -41,6 +41,7 @@ type mem0Memory struct {
 	Metadata   map[string]any
 	CreatedAt  any   `json:"created_at"`
 	UpdatedAt  any   `json:"updated_at"`
+	Last       any   `json:"expiration_date"` // the last day
 	wrong      error // the reason if it is no memory
 }
 
@@ -160,6 +161,9 @@ func (m *Mem0) item(position string, one mem0Memory) (Item, error) {
 	}
 	if at, ok := parseTime(one.UpdatedAt); ok && item.Memory.GetCreatedAt() != nil && at.After(item.Memory.GetCreatedAt().AsTime()) {
 		item.Memory.UpdatedAt = timestamppb.New(at)
+	}
+	if last, ok := parseTime(one.Last); ok {
+		item.Memory.ExpiresAt = timestamppb.New(last.AddDate(0, 0, 1))
 	}
 	return item, item.check()
 }
