@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -112,12 +114,19 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 	}
 	deadline, _ := ctx.Deadline()
 	left := time.Until(deadline)
-	resp, err := recaller.Recall(ctx, &triskelev1.RecallRequest{
+	req := &triskelev1.RecallRequest{
 		Namespaces: config.Namespaces, Query: query, Limit: new(int32(candidates)), Surroundings: surroundings,
 		Fusion:   &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED},
 		MinScore: &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: config.MinScore},
 		Budget:   durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network
-	})
+	}
+	resp, err := recaller.Recall(ctx, req)
+	for unknown := 0; status.Code(err) == codes.InvalidArgument && len(req.Namespaces) > 1; resp, err = recaller.Recall(ctx, req) {
+		if _, other := fmt.Sscanf(status.Convert(err).Message(), "namespaces[%d]:", &unknown); other != nil {
+			break
+		}
+		req.Namespaces = slices.Delete(slices.Clone(req.Namespaces), unknown, unknown+1) // nothing was stored in it yet
+	}
 	if err != nil {
 		return nil, failure(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
@@ -109,6 +110,26 @@ func TestAgents(t *testing.T) {
 	config.Text = true
 	if out, err := ask(t, `{"prompt":"crane?"}`, answering(found("The crane.", .5)), config); err != nil || !strings.HasPrefix(out, "<memories>\n") {
 		t.Errorf("as text: %q, %v", out, err)
+	}
+}
+
+// A namespace in which nothing was stored yet hides no others.
+func TestUnknownNamespaces(t *testing.T) {
+	near := answering(found("The crane is serviced in spring.", .5))
+	for known, want := range map[string]string{"team": "[team]", "home": "[home]", "": "[later]"} {
+		var asked string
+		out, err := ask(t, `{"prompt":"crane?"}`, func(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+			asked = fmt.Sprint(req.GetNamespaces())
+			for i, namespace := range req.GetNamespaces() {
+				if namespace != known {
+					return nil, rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), "is unknown; storing a memory in it creates it")
+				}
+			}
+			return near(ctx, req)
+		}, hook.Config{Namespaces: []string{"home", "team", "later"}, MaxTokens: 600, MinScore: client.Maybe})
+		if asked != want || (err == nil) != (known != "") || strings.Contains(out, "spring") != (known != "") {
+			t.Errorf("%q: got %s from %s, %v; want the answer from %s", known, out, asked, err, want)
+		}
 	}
 }
 
