@@ -212,6 +212,9 @@ func TestRecordCommands(t *testing.T) {
 		t.Errorf("list:\n%s", out)
 	}
 	wantContains(t, "list", must(t, "", "list", "--include-superseded", "--limit=0", to), id, newer, "superseded")
+	if got := run("", "get", newer, "00000000-0000-4000-8000-000000000000", "--json", to); got.code != 1 || !strings.Contains(got.out, newer) || !strings.Contains(got.err, "no memory 00000000-0000-4000-8000-000000000000") {
+		t.Errorf("get as JSON: %+v", got)
+	}
 	if got := run("", "get", newer, "00000000-0000-4000-8000-000000000000", to); got.code != 1 || !strings.Contains(got.out, newer) ||
 		!strings.Contains(got.err, "no memory 00000000-0000-4000-8000-000000000000 in namespace default") {
 		t.Errorf("get of an unknown id: %+v", got)

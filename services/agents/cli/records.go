@@ -51,7 +51,7 @@ func (c *getCmd) Run(ctx context.Context, env *Env) error {
 			return err
 		}
 		drawn := strings.Join(slice.Map(resp.GetMemories(), env.style().Memory), "\n")
-		if err := env.show(c.JSON, resp, drawn); err != nil || c.JSON {
+		if err := env.show(c.JSON, resp, drawn); err != nil {
 			return err
 		}
 		for _, id := range ids {
