@@ -110,8 +110,16 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = running.Close() })()
-	err = running.Wait()
+	ended, stuck := make(chan error, 1), make(chan struct{})
+	go func() { ended <- running.Wait() }()
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(drainTime, func() { close(stuck) })
+		_ = running.Close()
+	})()
+	select {
+	case err = <-ended:
+	case <-stuck: // the client does not read
+	}
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil // both end a session
 	}

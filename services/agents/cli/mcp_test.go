@@ -196,6 +196,27 @@ func TestMCPIsInterrupted(t *testing.T) {
 	}
 }
 
+// A signal ends a server whose client has stopped reading, too.
+func TestMCPIsInterruptedWhileItWrites(t *testing.T) {
+	t.Parallel()
+	p := begin(t, "mcp", "--sqlite="+filepath.Join(t.TempDir(), "test.db"), "--embedder=hashed")
+	p.say(handshakes["2025-06-18"])
+	p.hear()
+	p.say(`{"jsonrpc":"2.0","id":11,"method":"tools/list"}`)
+	if _, err := p.out.Peek(1); err != nil { // the rest is more than the reader holds
+		t.Fatal(err)
+	}
+	p.stop()
+	select {
+	case code := <-p.code:
+		if code != 0 {
+			t.Errorf("exit code %d, errors %q; want 0", code, p.errs)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it does not end")
+	}
+}
+
 var listening = regexp.MustCompile(`MCP on (https?://\S+);`)
 
 // listen starts an HTTP server and returns its address.
