@@ -245,6 +245,10 @@ func TestSessionIsRemembered(t *testing.T) {
 	if dry := m.triskele(t, "capture", session, "--dry-run"); !strings.HasSuffix(dry, "2 kept, 0 known, 0 short, 0 ignored; 1 secrets replaced\n") {
 		t.Errorf("dry run: %s", dry)
 	}
+	var shown struct{ Memories []struct{ Content string } }
+	if err := json.Unmarshal([]byte(m.triskele(t, "capture", session, "--dry-run", "--json")), &shown); err != nil || len(shown.Memories) != 2 {
+		t.Errorf("dry run as JSON: %+v, %v, want what would be kept", shown, err)
+	}
 	if again := m.triskele(t, "capture", session); !strings.HasPrefix(again, "0 kept, 2 known") {
 		t.Errorf("again: %s", again)
 	}

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -62,6 +63,12 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 		}
 	}
 	text += fmt.Sprintf("%d kept, %d known, %d short, %d ignored; %d secrets replaced\n", report.Kept, report.Known, report.Short, report.Ignored, report.Redacted)
+	if c.DryRun {
+		return env.show(c.JSON, struct {
+			capture.Report
+			Memories []apiMessage `json:"memories"` // those that would be kept
+		}{report, slice.Map(report.Memories, func(m *triskelev1.Memory) apiMessage { return apiMessage{m} })}, text)
+	}
 	return env.show(c.JSON, report, text)
 }
 
