@@ -86,7 +86,7 @@ type Session struct {
 	Path      string // of the transcript
 	Namespace string
 	State     string // folder of positions; empty starts at the beginning and keeps none
-	Folder    string // the agent's working directory, for transcripts that do not name it
+	Folder    string // the agent's working directory, for transcripts that do not name it; may be empty
 	Now       time.Time
 }
 
@@ -129,8 +129,9 @@ func (s Session) read(from int64, chooser Chooser) (report Report, next int64, e
 	if err != nil {
 		return report, 0, err
 	}
+	folder := cmp.Or(s.Folder, FolderOf(s.Path))
 	for _, turn := range turns {
-		turn.Folder = cmp.Or(turn.Folder, s.Folder)
+		turn.Folder = cmp.Or(turn.Folder, folder)
 		choice, err := chooser.Choose(turn)
 		if err != nil {
 			return report, 0, err
@@ -214,6 +215,13 @@ func Memory(turn transcript.Turn, namespace string) (m *triskelev1.Memory, redac
 		}
 	}
 	return m, redacted + hidden
+}
+
+// FolderOf returns the agent's working directory for a session of Gemini CLI, which keeps it beside the folder of sessions. It is empty
+// if there is none.
+func FolderOf(session string) string {
+	text, _ := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(session)), ".project_root"))
+	return strings.TrimSpace(string(text))
 }
 
 // ProjectOf returns the root of the repository that a folder is in, or the folder. All worktrees of a repository are one project.

@@ -3,6 +3,7 @@ package capture_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -282,7 +283,7 @@ func TestIgnoredNames(t *testing.T) {
 	}
 }
 
-// Transcripts of Gemini do not name the folder: the event does.
+// Transcripts of Gemini do not name the folder: the event does, or else a file beside the sessions.
 func TestFolderOfTheEvent(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -293,6 +294,18 @@ func TestFolderOfTheEvent(t *testing.T) {
 	s.Folder = folder
 	if report, err := s.Preview(); err != nil || report.Ignored != 1 || report.Kept != 0 {
 		t.Errorf("got %+v, %v; want 1 ignored", report, err)
+	}
+	s = session(t, `{"sessionId":"s1","projectHash":"abc"}`+"\n"+`{"id":"1","type":"user","content":"When is the harbour crane serviced, and by whom?"}`+"\n")
+	beside := filepath.Join(filepath.Dir(s.Path), ".project_root") // where Gemini CLI has it
+	s.Path = filepath.Join(filepath.Dir(s.Path), "chats", "s1.jsonl")
+	if err := os.Mkdir(filepath.Dir(s.Path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Rename(filepath.Join(filepath.Dir(beside), "s1.jsonl"), s.Path), os.WriteFile(beside, []byte(folder), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := s.Preview(); err != nil || report.Ignored != 1 || report.Kept != 0 {
+		t.Errorf("without an event: got %+v, %v; want 1 ignored", report, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"archive/zip"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +143,10 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 		return take(skip(f.name, "not readable", reason(err)))
 	}
 	defer func() { _ = in.Close() }()
-	n := 0
+	n, folder := 0, ""
+	if file, onDisk := in.(*os.File); onDisk {
+		folder = capture.FolderOf(file.Name())
+	}
 	for turn, err := range transcript.Read(c.format, in) {
 		if damage, ok := errors.AsType[*transcript.Damage](err); ok {
 			if err := take(skip(f.name+", "+damage.Place, "not readable", damage.Reason)); err != nil {
@@ -155,6 +159,7 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 		if err != nil {
 			return take(skip(item.Position, "not readable", "the file is damaged from here on: "+err.Error()))
 		}
+		turn.Folder = cmp.Or(turn.Folder, folder)
 		if keep, err := chosen.Choose(turn); err != nil {
 			return err
 		} else if keep != capture.Keep {

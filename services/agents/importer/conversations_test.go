@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/triskele/triskele/services/agents/capture"
 	"github.com/triskele/triskele/services/agents/importer"
 	"github.com/triskele/triskele/services/agents/transcript"
 )
@@ -70,5 +71,46 @@ func TestSessionsThatCannotBeRead(t *testing.T) {
 	if len(got) != 3 || !strings.Contains(text, "b.jsonl:1") || !strings.Contains(text, "a.jsonl not readable: no such file or directory") ||
 		!strings.Contains(text, "xxxxxxxxxx folder cannot be read: file name too long") {
 		t.Errorf("got %q, want one turn and two problems", got)
+	}
+}
+
+// Sessions of Gemini CLI are of the project that is named beside their folder, and so is what it ignores.
+func TestGeminiProjects(t *testing.T) {
+	t.Parallel()
+	folder, kept, ignored := t.TempDir(), t.TempDir(), t.TempDir()
+	for path, text := range map[string]string{
+		filepath.Join(ignored, ".triskeleignore"): "", filepath.Join(kept, ".git", "HEAD"): "", filepath.Join(kept, "docs", "x"): "",
+		filepath.Join(folder, "a", ".project_root"): filepath.Join(kept, "docs"), filepath.Join(folder, "b", ".project_root"): ignored,
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, project := range []string{"a", "b"} {
+		path := filepath.Join(folder, project, "chats", "session-1.json")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(`{"sessionId":"s","projectHash":"h","messages":[{"id":"1","type":"user","content":"When is the harbour crane serviced?"}]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for location, want := range map[string]int{folder: 1, filepath.Join(folder, "a", "chats", "session-1.json"): 1, filepath.Join(folder, "b", "chats", "session-1.json"): 0} {
+		source, err := importer.OpenConversations(transcript.Gemini, location, "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := read(t, source)
+		for position, item := range got {
+			if of := item.Memory.GetMetadata().GetFields()[capture.Project].GetStringValue(); of != kept {
+				t.Errorf("%s: got the project %q, want %q", position, of, kept)
+			}
+		}
+		if len(got) != want {
+			t.Errorf("%s: got %v, want %d turns", location, got, want)
+		}
 	}
 }
