@@ -17,7 +17,7 @@ import (
 // rule finds a kind of secret.
 type rule struct {
 	kind string
-	// hint is in every match; a text without it is not searched. Empty for none. The comparison ignores case.
+	// hint has words, one of which is in every match; a text without them is not searched. Empty for none. The comparison ignores case.
 	hint    string
 	pattern *regexp.Regexp // the secret is the last group that matches, or all if there is none
 	check   func(secret string) bool
@@ -51,17 +51,17 @@ var rules = sync.OnceValue(func() []rule {
 	return []rule{
 		format("private key", "private key", begin+`(?:(?:-{0,4}[^-])*-{5,}END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|`+between+`*[A-Za-z0-9+/=]{16,}(?:`+between+`|[A-Za-z0-9+/=]{16,})*)`),
 		format("age key", "age-secret-key-", `\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`),
-		format("AWS key", "", `\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`),
+		format("AWS key", "akia asia abia acca", `\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`),
 		format("GitHub token", "gh", `\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,})\b`),
 		format("GitLab token", "gl", `\bgl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,}`),
 		format("Slack token", "xo", `\bxox[a-z](?:-[A-Za-z0-9]+){2,}`),
 		format("Slack token", "xapp-", `\bxapp-\d-[A-Z0-9]+-\d+-[a-f0-9]+`),
 		format("webhook", "hooks.slack.com", `hooks\.slack\.com/(?:services|workflows)/([\w/+-]{20,})`),
 		format("webhook", "/api/webhooks/", `discord(?:app)?\.com/api/webhooks/\d+/([\w-]{30,})`),
-		format("Stripe key", "_", `\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{10,}`),
+		format("Stripe key", "sk_ rk_", `\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{10,}`),
 		format("Stripe key", "whsec_", `\bwhsec_[A-Za-z0-9+/]{24,}`),
 		{"model provider's key", "sk-", regexp.MustCompile(`\bsk-(?:[a-z]{2,8}-)*[A-Za-z0-9_-]{20,}`), random},
-		format("model provider's key", "", `\b(?:gsk_|xai-|pplx-|r8_|fw_)[A-Za-z0-9]{30,}\b`),
+		format("model provider's key", "gsk_ xai- pplx- r8_ fw_", `\b(?:gsk_|xai-|pplx-|r8_|fw_)[A-Za-z0-9]{30,}\b`),
 		format("Hugging Face token", "hf_", `\bhf_[A-Za-z]{30,}\b`),
 		format("Google key", "aiza", `\bAIza[\w-]{35}`),
 		format("Google token", "ya29.", `\bya29\.[\w-]{20,}`),
@@ -72,16 +72,17 @@ var rules = sync.OnceValue(func() []rule {
 		format("DigitalOcean token", "_v1_", `\bdo[opr]_v1_[a-f0-9]{64}\b`),
 		format("SendGrid key", "sg.", `\bSG\.[\w-]{16,32}\.[\w-]{16,64}`),
 		format("Mailgun key", "key-", `\bkey-[a-f0-9]{32}\b`),
-		format("Twilio key", "", `\bSK[a-f0-9]{32}\b`),
-		format("Telegram token", ":", `\b\d{8,10}:AA[\w-]{33}\b`),
+		format("Twilio key", "sk", `\bSK[a-f0-9]{32}\b`),
+		format("Telegram token", ":aa", `\b\d{8,10}:AA[\w-]{33}\b`),
 		format("Shopify token", "shp", `\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b`),
 		format("Vault token", "hv", `\bhv[sbr]\.[\w-]{20,}`),
 		format("Tailscale key", "tskey-", `\btskey-[a-z]+-[\w-]{10,}`),
 		format("Databricks token", "dapi", `\bdapi[a-f0-9]{32}\b`),
 		format("Linear key", "lin_", `\blin_(?:api|oauth)_[A-Za-z0-9]{32,}`),
 		format("Notion token", "ntn_", `\bntn_[A-Za-z0-9]{40,}`),
-		// Of Atlassian, Grafana, Sentry, Supabase, Figma, Netlify, PlanetScale, Postman, New Relic, Tavily, LangSmith, RubyGems, Doppler and Discord.
-		{"token", "", regexp.MustCompile(`\b(?:ATATT3|ATCTT3|ATBB|glsa_|glc_eyJ|sntry[su]_|sbp_|figd_|nfp_|pscale_(?:tkn|oauth|pw)_|PMAK-|NRAK-|tvly-|lsv2_(?:pt|sk)_|rubygems_|dp\.(?:pt|st|ct|sa)\.|[MNO][\w-]{23,27}\.[\w-]{6}\.)[\w=-]{20,}`), random},
+		// Of Atlassian, Grafana, Sentry, Supabase, Figma, Netlify, PlanetScale, Postman, New Relic, Tavily, LangSmith, RubyGems and Doppler. The next one is Discord's.
+		{"token", "atatt3 atctt3 atbb glsa_ glc_ sntry sbp_ figd_ nfp_ pscale_ pmak- nrak- tvly- lsv2_ rubygems_ dp.", regexp.MustCompile(`\b(?:ATATT3|ATCTT3|ATBB|glsa_|glc_eyJ|sntry[su]_|sbp_|figd_|nfp_|pscale_(?:tkn|oauth|pw)_|PMAK-|NRAK-|tvly-|lsv2_(?:pt|sk)_|rubygems_|dp\.(?:pt|st|ct|sa)\.)[\w=-]{20,}`), random},
+		{"token", "", regexp.MustCompile(`\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}`), random},
 		format("Triskele token", "trsk_", `\btrsk_[\w-]{16,}`),
 		format("token", "eyj", `\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*`),
 		format("Azure key", "accountkey=", `(?i)AccountKey=([A-Za-z0-9+/]{40,}={0,2})`),
@@ -89,32 +90,32 @@ var rules = sync.OnceValue(func() []rule {
 		{"password", ":", regexp.MustCompile(`(?m)^[ \t]*[\w.*-]+:(?:\d{4,5}|\*):[^\s:]+:[^\s:]+:((?:\\.|[^\s:\\])+)[ \t]*\r?$`), drawn}, // .pgpass
 		{"password", "auth", regexp.MustCompile(`"auth\\*"\s*:\s*\\*"([A-Za-z0-9+/]{8,}={0,2})\\*"`), login},
 		{"password", "-p", regexp.MustCompile(`\b(?:mysql|mariadb)(?:-?(?:dump|admin|import|show|check|sh))?` + options + `-p` + value), notPort},
-		{"password", " -", regexp.MustCompile(`\b(?:(?:docker|podman|nerdctl|helm registry|oc|az|skopeo)\s+login|mongo\w*)` + options + `-p[ =]+` + value + `|\bredis-cli` + options + `-a +` + value), notPort},
+		{"password", "login mongo redis-cli", regexp.MustCompile(`\b(?:(?:docker|podman|nerdctl|helm registry|oc|az|skopeo)\s+login|mongo\w*)` + options + `-p[ =]+` + value + `|\bredis-cli` + options + `-a +` + value), notPort},
 		{"password", "pass:", regexp.MustCompile(`\s-pass(?:in|out)?[ =]['"]?pass:([^\s'"]+)`), notPlaceholder},
-		{"cookie", "", regexp.MustCompile(`(?i)(?:\bcookie\\*['"]?\s*:|--cookie\s|\bcurl\b[^\n|]*?\s-b\s)\s*\\*['"]?([^'"\\\n]+)`), session},
+		{"cookie", "cookie curl", regexp.MustCompile(`(?i)(?:\bcookie\\*['"]?\s*:|--cookie\s|\bcurl\b[^\n|]*?\s-b\s)\s*\\*['"]?([^'"\\\n]+)`), session},
 		{"password", "curl", regexp.MustCompile(`(?i)\bcurl\b(?:[^\n|]|\\\r?\n)*?\s(?:-[a-z]*u\s+|-u|--(?:proxy-)?user[\s=]+)["']?[^\s:"']*:([^\s"']+)`), notPlaceholder},
 		{"password", "machine", regexp.MustCompile(`(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)`), notPlaceholder},
 		{"password", "sshpass", regexp.MustCompile(`\bsshpass\s+-p\s*` + value), notPlaceholder},
 		{"token", "authorization", regexp.MustCompile(`(?i)\bauthorization\\*['"]?\s*[:=]\s*\\*['"]?(?:bearer|basic|token|bot|apikey)\s+([\w.~+/=-]{8,})`), notPlaceholder},
 		{"token", "bearer", regexp.MustCompile(`(?i)\bbearer\s+([\w.~+/=-]{20,})`), random},
-		{"password", "", regexp.MustCompile(`(?im)` + passwords + `(?:` + assigned + given + `|>([^<\n]*)</)`), notPlaceholder},
+		{"password", "pass pwd kennwort", regexp.MustCompile(`(?im)` + passwords + `(?:` + assigned + given + `|>([^<\n]*)</)`), notPlaceholder},
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+` + quoted), notPlaceholder},
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+([^\s'"` + "`" + `-]\S*)`), mixed},
-		{"secret", "", regexp.MustCompile(`(?im)` + keys + `(?:` + assigned + given + `|>([^<\n]*)</)`), random},
-		{"secret", "", regexp.MustCompile(`(?i)(?:--|\bset\s+)[\w.:/-]*` + keys + `\s+` + value), random},
-		{"secret", "", regexp.MustCompile(`(?i)\b` + keys + `\s+(?:is|was|ist|war|lautet):?\s+['"\x60]?([\w.~+/=-]{15,200}[\w~+/=-])`), random},
-		{"secret", "(", regexp.MustCompile(`(?i)(?:define|env|header|set|put|add|append|property)\(\s*["'][\w. -]*(?:` + passwords + `|` + keys + `)["'],\s*` + quoted), drawn},
+		{"secret", "secret token credential key", regexp.MustCompile(`(?im)` + keys + `(?:` + assigned + given + `|>([^<\n]*)</)`), random},
+		{"secret", "secret token credential key", regexp.MustCompile(`(?i)(?:--|\bset\s+)[\w.:/-]*` + keys + `\s+` + value), random},
+		{"secret", "secret token credential key", regexp.MustCompile(`(?i)\b` + keys + `\s+(?:is|was|ist|war|lautet):?\s+['"\x60]?([\w.~+/=-]{15,200}[\w~+/=-])`), random},
+		{"secret", "define( env( header( set( put( add( append( property(", regexp.MustCompile(`(?i)(?:define|env|header|set|put|add|append|property)\(\s*["'][\w. -]*(?:` + passwords + `|` + keys + `)["'],\s*` + quoted), drawn},
 		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
 		{"password", "pass", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `)`), drawn},
-		{"password", "", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},
+		{"password", "pass kennwort", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},
 	}
 })
 
 // Redact replaces each secret with a note of its kind, and counts them.
 func Redact(text string) (string, int) {
-	n := 0
+	n, lower := 0, strings.ToLower(text)
 	for _, r := range rules() {
-		if r.hint != "" && !strings.Contains(strings.ToLower(text), r.hint) {
+		if r.hint != "" && !slices.ContainsFunc(strings.Fields(r.hint), func(word string) bool { return strings.Contains(lower, word) }) {
 			continue
 		}
 		var b strings.Builder
