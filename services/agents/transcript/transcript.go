@@ -293,6 +293,8 @@ var (
 		"ide_selection", "ide_opened_file", "ide_diagnostics", "hook_context")
 	// preamble is what Codex's editors put before a request, and around pictures.
 	preamble = regexp.MustCompile(`(?s)^# (?:Context from my IDE setup|Files mentioned by the user|Review findings|Selected text):\n.*?\n## My request(?: for Codex)?:\n|<image name=\[Image #\d+\][^>]*>\s*</image>`)
+	// arguments are what the user says to a command of the agent's, such as /fix.
+	arguments = regexp.MustCompile(`(?s)^<command-.*<command-args>(.*)</command-args>`)
 	// notes are the beginnings of messages that nobody said.
 	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|teammate-message|turn_aborted|skill>|user_shell_command|subagent_notification|codex_internal_context|goal_context|hook_prompt|recommended_plugins|app-context)|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
 )
@@ -309,6 +311,9 @@ func between(tags ...string) *regexp.Regexp {
 func said(text string) string {
 	text = strings.TrimSpace(inserted.ReplaceAllString(strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", ""), ""))
 	if notes.MatchString(text) {
+		if words := arguments.FindStringSubmatch(text); words != nil {
+			return strings.TrimSpace(words[1])
+		}
 		return ""
 	}
 	return strings.TrimSpace(preamble.ReplaceAllString(text, ""))
