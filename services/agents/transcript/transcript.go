@@ -291,8 +291,8 @@ var (
 	// inserted is what programs put into messages, with what is between the tags.
 	inserted = between("system-reminder", "environment_context", "user_instructions", "permissions instructions", "collaboration_mode", "INSTRUCTIONS", "memories",
 		"ide_selection", "ide_opened_file", "ide_diagnostics", "hook_context")
-	// preamble is what Codex's editors put before a request, and around pictures.
-	preamble = regexp.MustCompile(`(?s)^# (?:Context from my IDE setup|Files mentioned by the user|Review findings|Selected text):\n.*?\n## My request(?: for Codex)?:\n|<image name=\[Image #\d+\][^>]*>\s*</image>`)
+	// extra is what Codex's editors put before a request and around pictures, and how ChatGPT cites.
+	extra = regexp.MustCompile(`(?s)^# (?:Context from my IDE setup|Files mentioned by the user|Review findings|Selected text):\n.*?\n## My request(?: for Codex)?:\n|<image name=\[Image #\d+\][^>]*>\s*</image>|\x{e200}(?:file)?cite\x{e202}[^\x{e201}]*\x{e201}`)
 	// arguments are what the user says to a command of the agent's, such as /fix.
 	arguments = regexp.MustCompile(`(?s)^<command-.*<command-args>(.*)</command-args>`)
 	// notes are the beginnings of messages that nobody said.
@@ -316,7 +316,7 @@ func said(text string) string {
 		}
 		return ""
 	}
-	return strings.TrimSpace(preamble.ReplaceAllString(text, ""))
+	return strings.TrimSpace(extra.ReplaceAllString(text, ""))
 }
 
 // reply matches what Claude Code keeps as the result of a tool, and the user has said: answers to the agent's questions, and why a tool

@@ -63,7 +63,7 @@ not JSON
  "n1":{"id":"n1","message":{"id":"n1","author":{"role":"user"},"create_time":1772353801.25,"content":{"content_type":"text","parts":["When is the crane serviced?"]},"metadata":{},"recipient":"all"},"parent":"n0","children":["n2","n3"]},
  "n2":{"id":"n2","message":{"id":"n2","author":{"role":"assistant"},"create_time":1772353802,"content":{"content_type":"text","parts":["an answer that was thrown away"]},"recipient":"all"},"parent":"n1","children":[]},
  "n3":{"id":"n3","message":{"id":"n3","author":{"role":"assistant"},"create_time":1772353803,"content":{"content_type":"code","text":"search()"},"recipient":"browser"},"parent":"n1","children":["n4"]},
- "n4":{"id":"n4","message":{"id":"n4","author":{"role":"assistant"},"create_time":1772353805,"content":{"content_type":"multimodal_text","parts":[{"content_type":"image_asset_pointer"},"In spring."]},"recipient":"all"},"parent":"n3","children":[]}}}]`,
+ "n4":{"id":"n4","message":{"id":"n4","author":{"role":"assistant"},"create_time":1772353805,"content":{"content_type":"multimodal_text","parts":[{"content_type":"image_asset_pointer"},"In spring\ue200cite\ue202turn0search1\ue202turn0view2\ue201.\ue200filecite\ue202turn0file0\ue202L8-L13\ue201"]},"recipient":"all"},"parent":"n3","children":[]}}}]`,
 		[]string{"g1/n1 user Cranes 08:30:01 When is the crane serviced?", "g1/n4 agent Cranes 08:30:05 In spring."}},
 }
 
