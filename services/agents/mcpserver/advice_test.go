@@ -268,6 +268,16 @@ func TestLinesEnd(t *testing.T) {
 			t.Errorf("got %q, want %q", out.String(), want)
 		}
 
+		lines = mcpserver.NewLines(strings.NewReader(`{"jsonrpc":"2.0","id":"\u0062\/","method":"a"}`), &out, time.Minute)
+		began = time.Now()
+		go func() {
+			time.Sleep(time.Second)
+			_, _ = lines.Write([]byte(`{"id":"b/","result":{}}` + "\n"))
+		}()
+		if _, err := io.ReadAll(lines); err != nil || time.Since(began) != time.Second {
+			t.Errorf("an id that is written in another way: %v after %v, want 1 s", err, time.Since(began))
+		}
+
 		began = time.Now()
 		if _, err := io.ReadAll(mcpserver.NewLines(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"a"}`), &out, time.Minute)); err != nil || time.Since(began) != time.Minute {
 			t.Errorf("without an answer: %v after %v, want one minute", err, time.Since(began))

@@ -28,7 +28,7 @@ type Lines struct {
 	rest []byte // of the current line
 
 	mu      sync.Mutex
-	open    map[string]bool // ids of requests without an answer
+	open    map[string]bool // keys of the ids of requests without an answer
 	settled *sync.Cond
 	closed  bool
 }
@@ -51,6 +51,15 @@ type frame struct {
 func (f frame) answerable() bool {
 	_, err := strconv.ParseInt(string(f.ID), 10, 64)
 	return err == nil || len(f.ID) > 0 && f.ID[0] == '"'
+}
+
+// key returns an id in one of the ways to write it: a text may have characters escaped.
+func key(id json.RawMessage) string {
+	var text string
+	if json.Unmarshal(id, &text) != nil {
+		return string(id)
+	}
+	return strconv.Quote(text)
 }
 
 // Read implements io.Reader: it returns the valid lines.
@@ -110,9 +119,9 @@ func (l *Lines) handOn(message []byte) {
 			RequestID json.RawMessage `json:"requestId"` // it is not answered
 		}
 		_ = json.Unmarshal(f.Params, &cancelled)
-		delete(l.open, string(cancelled.RequestID))
+		delete(l.open, key(cancelled.RequestID))
 	case f.Method != "" && !anonymous:
-		l.open[string(f.ID)] = true
+		l.open[key(f.ID)] = true
 	}
 	l.rest = append(append(l.rest, message...), '\n')
 }
@@ -129,7 +138,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 	n, err := l.out.Write(p)
 	var f frame
 	if json.Unmarshal(p, &f) == nil && f.Method == "" {
-		delete(l.open, string(f.ID))
+		delete(l.open, key(f.ID))
 	}
 	if err != nil {
 		l.closed = true // nobody waits for answers
