@@ -29,6 +29,8 @@ const (
 	// halfQuery is how many bytes of a long prompt's beginning, and of its end, make the query. The question is usually there,
 	// and pasted text lies between.
 	halfQuery = 1000
+	// leastWords is the length of the shortest text that is looked for behind a command, in bytes. "/model small" asks nothing.
+	leastWords = 24
 )
 
 // read reads one event and does not wait for the end of input: agents may leave the pipe open.
@@ -40,16 +42,20 @@ func read(in io.Reader) (event, error) {
 	return e, nil
 }
 
-// query returns the text to search for: the prompt, or the beginning and the end of a long one.
+// query returns the text to search for: the prompt, or the beginning and the end of a long one. Of a command to the agent, such as /fix,
+// it is what stands behind the name.
 func (e event) query() (string, error) {
 	text := cmp.Or(strings.TrimSpace(e.Prompt), strings.TrimSpace(e.UserPromptSubmit.Prompt))
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, " "), "\x00", " ")
-	switch {
-	case text == "":
+	if text == "" {
 		return "", errors.New("the event has no prompt")
-	case strings.HasPrefix(text, "/") && !strings.Contains(strings.Fields(text)[0][1:], "/"): // not a path
-		return "", errors.New("the prompt is a command to the agent")
-	case len(text) > 2*halfQuery:
+	}
+	if name, words, _ := strings.Cut(strings.Join(strings.Fields(text), " "), " "); strings.HasPrefix(name, "/") && !strings.Contains(name[1:], "/") { // not a path
+		if text = words; len(text) < leastWords {
+			return "", errors.New("the prompt is a command to the agent")
+		}
+	}
+	if len(text) > 2*halfQuery {
 		text = strings.ToValidUTF8(text[:halfQuery]+" "+text[len(text)-halfQuery:], "")
 	}
 	return text, nil

@@ -212,6 +212,18 @@ func TestRelevance(t *testing.T) {
 	}
 }
 
+// What is looked for of a command to the agent is what the user says to it.
+func TestCommandWithWords(t *testing.T) {
+	var query string
+	_, _ = ask(t, `{"prompt":"/fix:all\nthe login form, which takes no umlauts"}`, func(_ context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		query = req.GetQuery()
+		return nil, status.Error(codes.Unavailable, "")
+	}, usual)
+	if want := "the login form, which takes no umlauts"; query != want {
+		t.Errorf("got %q, want %q", query, want)
+	}
+}
+
 // What is looked for of a long prompt is its beginning and its end.
 func TestLongPrompt(t *testing.T) {
 	for _, filler := range []string{"x", "ü", "起"} {
