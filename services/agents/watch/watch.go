@@ -85,7 +85,7 @@ func (f *Folder) Run(ctx context.Context) (err error) {
 
 // matters reports whether a change may change what is imported. It follows new folders.
 func (f *Folder) matters(event fsnotify.Event) (bool, error) {
-	if event.Op == fsnotify.Chmod || hidden(event.Name) {
+	if event.Op == fsnotify.Chmod || event.Name != f.Root && hidden(event.Name) {
 		return false, nil
 	}
 	if f.folders[event.Name] && event.Op.Has(fsnotify.Remove|fsnotify.Rename) {

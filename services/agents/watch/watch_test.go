@@ -27,8 +27,10 @@ type watched struct {
 
 func start(t *testing.T, changed func(root string) error) *watched {
 	t.Helper()
-	w := &watched{t, t.TempDir(), make(chan struct{}, 100), make(chan error, 1)}
+	// A hidden folder that is named is watched.
+	w := &watched{t, filepath.Join(t.TempDir(), ".notes"), make(chan struct{}, 100), make(chan error, 1)}
 	for name, mode := range map[string]os.FileMode{"deep": 0o700, "closed": 0} { // root may open the second one
+		w.do(os.MkdirAll(w.root, 0o700))
 		if err := os.Mkdir(filepath.Join(w.root, name), mode); err != nil {
 			t.Fatal(err)
 		}
