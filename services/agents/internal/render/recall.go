@@ -352,7 +352,9 @@ func (s Style) sum(b *strings.Builder, hit *triskelev1.Hit, fusion *triskelev1.F
 // logOdds shows the log-odds that add up to those of a probability.
 func (s Style) logOdds(b *strings.Builder, hit *triskelev1.Hit, width int, pad string) {
 	sum := hit.GetBaseLogOdds()
-	fmt.Fprintf(b, "%s%-*s  %+6.2f  %s\n", pad, width, "before", sum, s.Dim("the query, the namespace, importance, and legs that did not find it"))
+	before := fmt.Sprintf("%s%-*s  %+6.2f", pad, width, "before", sum)
+	b.WriteString(before)
+	s.note(b, columns(before), "the query, the namespace, importance, and legs that did not find it")
 	for _, c := range hit.GetContributions() {
 		said := fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())
 		sum += c.GetValue()

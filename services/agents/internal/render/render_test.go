@@ -178,6 +178,25 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
+// The sum behind a probability fits into a terminal's lines.
+func TestLogOddsFit(t *testing.T) {
+	resp := &triskelev1.RecallResponse{
+		ScoreScale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Fusion: &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED},
+		Hits: []*triskelev1.Hit{{Rank: 1, Score: 0.6, BaseLogOdds: -9, Contributions: []*triskelev1.Contribution{{Leg: "lexical", Rank: 1, Value: 4, RawScore: 8.1}}}},
+	}
+	for _, width := range []int{50, 80, 120} {
+		text := render.Style{Width: width}.Recall(resp, render.RecallOptions{Explain: true})
+		for line := range strings.Lines(text) {
+			if n := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d columns in a line for %d: %s", n, width, line)
+			}
+		}
+		if said := strings.Join(strings.Fields(text), " "); !strings.Contains(said, "before -9.00 the query, the namespace, importance, and legs that did not find it") {
+			t.Errorf("%d columns: got\n%s", width, text)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	table := render.Table{Columns: []render.Column{{Name: "id"}, {Name: "n", Right: true}, {Name: "why", Gives: true}, {Name: "who", Gives: true}}}
 	table.Add("0195942f", "7", "a reason that is so long that a narrow terminal cannot hold it", "acme/notes")
