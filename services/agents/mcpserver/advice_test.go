@@ -199,6 +199,9 @@ func TestSpansOfTime(t *testing.T) {
 	if _, data := a.must("list", args{"before": "1h"}); len(memories(data)) != 0 {
 		t.Errorf("before 1h: %v", data)
 	}
+	if _, data := a.must("list", args{"since": "", "before": "", "limit": 5}); len(memories(data)) != 1 { // as models fill in what they need not give
+		t.Errorf("empty times: %v", data)
+	}
 	if text, _, failed := a.call("list", args{"since": "yesterday"}); !failed || !strings.Contains(text, "a span such as 36h, 7d or 2w") {
 		t.Errorf("got %q", text)
 	}

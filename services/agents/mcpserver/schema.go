@@ -111,7 +111,7 @@ type moment struct{ when.Moment }
 // UnmarshalJSON implements json.Unmarshaler.
 func (m *moment) UnmarshalJSON(data []byte) (err error) {
 	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
+	if err := json.Unmarshal(data, &text); err != nil || text == "" { // none is given
 		return err
 	}
 	if err := m.UnmarshalText([]byte(text)); err != nil {
