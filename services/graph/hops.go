@@ -6,17 +6,15 @@ import (
 	"slices"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/store/record"
 )
 
 // hopWalk searches a network by hop decay. The query's concepts have weights. Each hop passes a share to concepts of the
 // same memories and to the other ends of facts. A memory's score sums its concepts' weights. It lends part of its score
 // to memories linked by authors.
 type hopWalk struct {
-	n       *network
-	time    moment
-	expired int64           // memories that expire until then have expired
-	ways    map[way]float64 // contribution of each step; nil without explain
+	n    *network
+	time moment
+	ways map[way]float64 // contribution of each step; nil without explain
 }
 
 // note records a step's contribution.
@@ -32,7 +30,7 @@ func (n *network) hops(q leg.Query, pass func(row uint32) bool, ps []phrase) *le
 	if len(starts) == 0 {
 		return nil
 	}
-	h := &hopWalk{n: n, time: momentOf(q.AsOf, q.Filter.IncludeSuperseded), expired: cmp.Or(q.AsOf, record.Now()).UnixMicro()}
+	h := &hopWalk{n: n, time: momentOf(q.AsOf, q.Filter.IncludeSuperseded)}
 	if q.Explain {
 		h.ways = map[way]float64{}
 	}
@@ -186,7 +184,7 @@ func (h *hopWalk) linked(best []uint32, scores map[uint32]float64) {
 	}
 	for i, at := range best {
 		m := &h.n.memories[at]
-		if expires := h.n.rows.Expires[at]; !h.n.live(at, h.time) || expires > 0 && expires <= h.expired {
+		if expires := h.n.rows.Expires[at]; !h.n.live(at, h.time) || expires > 0 && expires <= h.time.ends {
 			continue
 		}
 		share := hopDecay * lent[i] / float64(len(m.Links)+len(h.n.linkersOf(at)))

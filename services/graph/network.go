@@ -8,6 +8,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 )
 
@@ -385,12 +386,13 @@ func remove(list []uint32, v uint32) []uint32 {
 	return slices.Delete(list, at, at+1)
 }
 
-// always is later than all times. What holds now has no end, so it holds then.
+// always is later than all times. What has begun by now, or will, has begun by then.
 const always = math.MaxInt64
 
 // moment is the time of a search.
 type moment struct {
 	at         int64               // microseconds; always is now
+	ends       int64               // what ends until then has ended; now has its time here
 	superseded bool                // include superseded memories
 	closers    map[uint32][]closer // by source
 }
@@ -404,15 +406,16 @@ type closer struct {
 
 // momentOf returns a search's moment; zero asOf is now.
 func momentOf(asOf time.Time, superseded bool) moment {
-	t := moment{at: always, superseded: superseded, closers: map[uint32][]closer{}}
+	t := moment{at: always, ends: record.Now().UnixMicro(), superseded: superseded, closers: map[uint32][]closer{}}
 	if !asOf.IsZero() {
 		t.at = cmp.Or(asOf.UnixMicro(), 1) // as ends, where 0 is none
+		t.ends = t.at
 	}
 	return t
 }
 
-// within reports whether a span has the moment.
-func (t moment) within(from, to int64) bool { return from <= t.at && (to == 0 || to > t.at) }
+// within reports whether a fact's span has the moment.
+func (t moment) within(from, to int64) bool { return from <= t.at && (to == 0 || to > t.ends) }
 
 // live reports whether a memory takes part in a search.
 func (n *network) live(memory uint32, t moment) bool {
@@ -420,8 +423,8 @@ func (n *network) live(memory uint32, t moment) bool {
 	if int(memory) >= len(n.memories) || !n.memories[memory].indexed() {
 		return false
 	}
-	from := n.rows.From[memory]
-	return t.within(from, n.rows.To[memory]) || t.superseded && from <= t.at
+	to := n.rows.To[memory]
+	return n.rows.From[memory] <= t.at && (t.superseded || to == 0 || to > t.at)
 }
 
 // holds reports whether a fact is valid at a moment: its evidence is live, the moment is inside its span, and no newer

@@ -215,6 +215,37 @@ func TestFactsEnd(t *testing.T) {
 	})
 }
 
+// A fact whose end is still to come holds, and replaces another one until then.
+func TestFactThatWillEnd(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		before, job := storetest.Record(ns, "before", nil), storetest.Record(ns, "job", nil)
+		f.Insert(t, before, job)
+		f.Drain(t, "graph", s)
+		now := record.Now()
+		put(t, s,
+			graph.Fact{Memory: before.ID, Subject: "Teo", Relation: "works for", Object: "Brackwater", Single: true, From: now.AddDate(-2, 0, 0)},
+			graph.Fact{Memory: job.ID, Subject: "Teo", Relation: "works for", Object: "Fenwright", Single: true, From: now.AddDate(-1, 0, 0), To: now.AddDate(1, 0, 0)})
+		searchers := map[string]leg.Searcher{"in memory": s}
+		if f.Engine == schema.Postgres {
+			searchers["in SQL"] = inSQL{s}
+		}
+		for where, s := range searchers {
+			both(t, func(t *testing.T, q leg.Query) {
+				q.Text = "Teo"
+				if got := find(t, f, s, q); got != "job" {
+					t.Errorf("%s, now: found %s, want job", where, got)
+				}
+				q.AsOf = now.AddDate(2, 0, 0)
+				if got := find(t, f, s, q); got != "before" {
+					t.Errorf("%s, after the end: found %s, want before", where, got)
+				}
+			})
+		}
+	})
+}
+
 // An end at 1970 is one, and so is a search of that time: what counts from there has 0 for it.
 func TestFactThatEndedAt1970(t *testing.T) {
 	t.Parallel()

@@ -175,12 +175,15 @@ WHERE o.namespace = @namespace AND o.concept_id = f.id AND o.salience >= @salien
 	AND NOT EXISTS (SELECT FROM graph.facts x WHERE x.namespace = @namespace AND x.memory_id = o.memory_id
 		AND (x.source_id = f.id AND x.target_id = p.concept_id OR x.target_id = f.id AND x.source_id = p.concept_id))`
 
+// hopEnds is the moment by which ends are judged: what is infinity for others is now.
+const hopEnds = "coalesce(nullif(@moment::timestamptz, 'infinity'), now())"
+
 // Conditions at a moment, which is infinity for now: that memory v is alive; that memory m is, or is wanted although it was superseded, and
 // has not expired; that fact e holds, which no newer one has closed; and that memory m has no facts or a valid one.
 var (
 	hopAlive = "coalesce(v.occurred_at, v.created_at) <= @moment AND (v.superseded_by IS NULL OR v.updated_at > @moment)"
 	hopLive  = `coalesce(m.occurred_at, m.created_at) <= @moment AND (@superseded::boolean OR m.superseded_by IS NULL OR m.updated_at > @moment)
-		AND (m.expires_at IS NULL OR m.expires_at > coalesce(nullif(@moment::timestamptz, 'infinity'), now()))`
+		AND (m.expires_at IS NULL OR m.expires_at > ` + hopEnds + `)`
 	hopHolds = hopValid("e") + ` AND NOT (e.single AND EXISTS (
 		SELECT FROM graph.facts n
 		WHERE n.namespace = @namespace AND n.source_id = e.source_id AND n.relation = e.relation AND n.single AND n.target_id <> e.target_id
@@ -191,7 +194,7 @@ var (
 
 // hopValid is the condition that the moment is within a fact's span and its evidence is alive.
 func hopValid(fact string) string {
-	return strings.ReplaceAll(`fact.valid_from <= @moment AND (fact.valid_to IS NULL OR fact.valid_to > @moment)
+	return strings.ReplaceAll(`fact.valid_from <= @moment AND (fact.valid_to IS NULL OR fact.valid_to > `+hopEnds+`)
 		AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = @namespace AND v.id = fact.memory_id AND `+hopAlive+`)`, "fact.", fact+".")
 }
 
