@@ -157,10 +157,11 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 			lost = append(lost, fmt.Sprintf("the reranker %s (%s), so the order is the fused one", missed[state], resp.GetRerank().GetReason()))
 		}
 	}
+	winners = winners[:min(len(winners), r.fusion.Limit)]
 	if r.req.GetFilter().GetIncludeSuperseded() && r.req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY {
 		winners = belowSuccessors(winners)
 	}
-	for i, w := range winners[:min(len(winners), r.fusion.Limit)] {
+	for i, w := range winners {
 		resp.Hits = append(resp.Hits, r.hit(w, i+1, outcomes))
 	}
 	if r.req.GetSurroundings() > 0 && !r.req.GetIdsOnly() {

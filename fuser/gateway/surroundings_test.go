@@ -97,6 +97,14 @@ func TestSupersededRanksBelowItsSuccessor(t *testing.T) {
 	if err != nil || order(resp) != "x c d b a" {
 		t.Errorf("got %s, %v, want x c d b a", order(resp), err)
 	}
+	// With a time in the query, there are more winners than hits: what has no successor among the hits keeps its rank.
+	resp, err = newGateway(t, memory, legs...).Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		include(r)
+		r.Query, r.Limit = "what happened in May 2023?", new(int32(2))
+	}))
+	if err != nil || order(resp) != "a x" {
+		t.Errorf("got %s, %v, want a x", order(resp), err)
+	}
 }
 
 // A long chain takes no longer than its length, and a circle ends.
