@@ -125,6 +125,8 @@ func camelParts(text string, word span) (parts []span) {
 	for i, r := range text[word.start:word.end] {
 		at := word.start + i
 		switch {
+		case unicode.IsMark(r): // of the letter before it
+			continue
 		case unicode.IsUpper(r) && unicode.IsLower(last):
 			parts = append(parts, span{begin, at})
 			begin = at

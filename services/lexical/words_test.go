@@ -27,11 +27,13 @@ func TestTokens(t *testing.T) {
 		"東京都 x":                "東/0 東京/0 京/1 京都/1 都/2 x/3",
 		"한글 ガ":                 "한/0 한글/0 글/1 ガ/2",
 		"\u1112\u1161\u11ab\u1100\u1173\u11af \u30ab\u3099": "한/0 한글/0 글/1 ガ/2", // the same, decomposed
-		"ก็":                       "ก/0 ก็/0 ็/1",
-		"iPhone用":                  "iphon/0 i/0 phone/1 用/2",
-		"\u0301 🦤 -- \u200d":       "",
-		"x\u0301\u0302 a\u0345\tb": "x/0 a/1 b/2",
-		"run\u00adners \u00ad x":   "runner/0 x/1", // soft hyphens
+		"ก็":                                 "ก/0 ก็/0 ็/1",
+		"iPhone用":                            "iphon/0 i/0 phone/1 用/2",
+		"\u0301 🦤 -- \u200d":                 "",
+		"x\u0301\u0302 a\u0345\tb":           "x/0 a/1 b/2",
+		"run\u00adners \u00ad x":             "runner/0 x/1", // soft hyphens
+		"caféMenu ÉTÉMenu":                   "cafemenu/0 cafe/0 menu/1 etemenu/2 ete/2 menu/3",
+		"cafe\u0301Menu E\u0301TE\u0301Menu": "cafemenu/0 cafe/0 menu/1 etemenu/2 ete/2 menu/3", // the same, decomposed
 
 	} {
 		var got []string
