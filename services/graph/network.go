@@ -437,10 +437,10 @@ func (n *network) holds(r factRef, t moment) bool {
 	return !closed
 }
 
-// spans reports whether a fact's evidence is live and the moment is inside its span.
+// spans reports whether a fact's evidence is live and has not expired, and the moment is inside its span.
 func (n *network) spans(r factRef, t moment) bool {
 	f := n.fact(r)
-	return n.live(r.memory, moment{at: t.at}) && t.within(f.From, f.To)
+	return n.live(r.memory, moment{at: t.at}) && t.within(f.From, f.To) && t.within(f.From, n.rows.Expires[r.memory])
 }
 
 func (n *network) fact(r factRef) *factRow { return &n.memories[r.memory].Facts[r.fact] }

@@ -215,18 +215,20 @@ func TestFactsEnd(t *testing.T) {
 	})
 }
 
-// A fact whose end is still to come holds, and replaces another one until then.
+// A fact whose end, or that of its memory, is still to come holds, and replaces another one until then.
 func TestFactThatWillEnd(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := open(f)
-		before, job := storetest.Record(ns, "before", nil), storetest.Record(ns, "job", nil)
-		f.Insert(t, before, job)
-		f.Drain(t, "graph", s)
 		now := record.Now()
+		before, job := storetest.Record(ns, "before", nil), storetest.Record(ns, "job", nil)
+		loan := storetest.Record(ns, "loan", func(r *record.Record) { r.ExpiresAt = now.Add(-time.Hour) })
+		f.Insert(t, before, job, loan)
+		f.Drain(t, "graph", s)
 		put(t, s,
-			graph.Fact{Memory: before.ID, Subject: "Teo", Relation: "works for", Object: "Brackwater", Single: true, From: now.AddDate(-2, 0, 0)},
-			graph.Fact{Memory: job.ID, Subject: "Teo", Relation: "works for", Object: "Fenwright", Single: true, From: now.AddDate(-1, 0, 0), To: now.AddDate(1, 0, 0)})
+			graph.Fact{Memory: before.ID, Subject: "Teo", Relation: "works for", Object: "Brackwater", Single: true, From: now.AddDate(-3, 0, 0)},
+			graph.Fact{Memory: job.ID, Subject: "Teo", Relation: "works for", Object: "Fenwright", Single: true, From: now.AddDate(-2, 0, 0), To: now.AddDate(1, 0, 0)},
+			graph.Fact{Memory: loan.ID, Subject: "Teo", Relation: "works for", Object: "Aldermouth", Single: true, From: now.AddDate(-1, 0, 0)})
 		searchers := map[string]leg.Searcher{"in memory": s}
 		if f.Engine == schema.Postgres {
 			searchers["in SQL"] = inSQL{s}

@@ -168,8 +168,10 @@ func (v *View) statement(r factRef) Statement {
 		Subject: v.name(f.Source), Relation: f.Relation, Object: v.name(f.Target), Memory: rows.IDs[r.memory],
 		From: fromMicros(f.From), To: fromMicros(f.To), Single: f.Single, StatedTo: fromMicros(f.To),
 	}
-	if to := rows.To[r.memory]; to != 0 && (f.To == 0 || to < f.To) {
-		s.To = fromMicros(to)
+	for _, to := range []int64{rows.To[r.memory], rows.Expires[r.memory]} {
+		if at := fromMicros(to); to != 0 && (s.To.IsZero() || at.Before(s.To)) {
+			s.To = at
+		}
 	}
 	if by, closed := v.network.closing(r, v.now); closed {
 		if at := fromMicros(v.network.fact(by).From); s.To.IsZero() || at.Before(s.To) {

@@ -192,10 +192,11 @@ var (
 	hopCurrent = "(@superseded::boolean OR NOT EXISTS (" + hopFacts + ") OR EXISTS (" + hopFacts + " AND (e.relation = '" + AliasRelation + "' OR " + hopHolds + ")))"
 )
 
-// hopValid is the condition that the moment is within a fact's span and its evidence is alive.
+// hopValid is the condition that the moment is within a fact's span, and its evidence is alive and has not expired.
 func hopValid(fact string) string {
 	return strings.ReplaceAll(`fact.valid_from <= @moment AND (fact.valid_to IS NULL OR fact.valid_to > `+hopEnds+`)
-		AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = @namespace AND v.id = fact.memory_id AND `+hopAlive+`)`, "fact.", fact+".")
+		AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = @namespace AND v.id = fact.memory_id AND `+hopAlive+`
+			AND (v.expires_at IS NULL OR v.expires_at > `+hopEnds+`))`, "fact.", fact+".")
 }
 
 // hopWays are the steps that lead to the memories found.
