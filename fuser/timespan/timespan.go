@@ -188,12 +188,12 @@ func (e Event) Span(on, now time.Time) Span {
 	return s
 }
 
+// joint matches what goes on behind a match that is a part of something longer.
+var joint = regexp.MustCompile(`^(?:['’]s|[-./_:@#][\pL\pN])`)
+
 // partOfMore reports whether a match is a part of something longer, as 2023-05-01 is in log-2023-05-01.txt, and April in "April's".
 func partOfMore(text string, start, end int) bool {
-	const joints = "-./_:@#"
-	rest := text[end:]
-	return start > 0 && strings.ContainsRune(joints, rune(text[start-1])) || strings.HasPrefix(rest, "'s") || strings.HasPrefix(rest, "’s") ||
-		len(rest) > 1 && strings.ContainsRune(joints, rune(rest[0])) && rest[1] > ' '
+	return start > 0 && strings.ContainsRune("-./_:@#", rune(text[start-1])) || joint.MatchString(text[end:])
 }
 
 // extend changes a span by the word in front of it, and reports whether it does.

@@ -43,6 +43,8 @@ func TestTimes(t *testing.T) {
 		"since last month":                            "since last month: 2026-02-01/2026-03-12T10:30:00Z",
 		"before 2024":                                 "before 2024: 0001-01-01/2024-01-01",
 		"after June 2024":                             "after June 2024: 2024-07-01/2026-03-12T10:30:00Z",
+		"remind me what we did last week...":          "last week: 2026-03-02/2026-03-09",
+		"(\"I was there yesterday.\")":                "yesterday: 2026-03-11/2026-03-12",
 		"until yesterday":                             "until yesterday: 0001-01-01/2026-03-12",
 		"what happened in 2021, and in summer 2022?":  "2021: 2021-01-01/2022-01-01, summer 2022: 2022-06-01/2022-09-01",
 		"How many books did she read in 2023?":        "2023: 2023-01-01/2024-01-01",
