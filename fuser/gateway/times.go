@@ -91,12 +91,13 @@ func (t times) happened(winners []winner) (time.Time, bool) {
 
 // raise multiplies a score, or a probability's odds. The contributions still add up to it.
 func raise(f *fusion.Fused, factor float64, method triskelev1.FusionMethod) {
+	f.Prior *= factor
 	if method == calibrated {
 		f.Base += math.Log(factor)
 		f.Score = f.Score * factor / (1 - f.Score + f.Score*factor)
 		return
 	}
-	f.Score, f.Prior = f.Score*factor, f.Prior*factor
+	f.Score *= factor
 	f.Contributions = slices.Clone(f.Contributions)
 	for i := range f.Contributions {
 		f.Contributions[i].Value *= factor

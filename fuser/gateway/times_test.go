@@ -91,7 +91,7 @@ func TestTimesInQuestions(t *testing.T) {
 func TestTimesRaiseOdds(t *testing.T) {
 	memory := dated{dates: map[string]string{"b": "2023-05-03"}}
 	g := newGateway(t, memory, finds(bm25, "a", "b"), finds(cosine), finds(hops))
-	scores := map[string]float64{}
+	scores, priors := map[string]float64{}, map[string]float64{}
 	for _, weight := range []float64{0, 3} {
 		resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
 			r.Query, r.Explain, r.TimePreference = "in May 2023", true, &triskelev1.TimePreference{Weight: weight}
@@ -108,12 +108,15 @@ func TestTimesRaiseOdds(t *testing.T) {
 			if got := 1 / (1 + math.Exp(-odds)); math.Abs(got-h.GetScore()) > 1e-9 {
 				t.Errorf("%s: parts give %v, want %v", h.GetId(), got, h.GetScore())
 			}
-			scores[fmt.Sprint(h.GetId(), weight)] = h.GetScore()
+			scores[fmt.Sprint(h.GetId(), weight)], priors[fmt.Sprint(h.GetId(), weight)] = h.GetScore(), h.GetPrior()
 		}
 	}
 	odds := func(p float64) float64 { return p / (1 - p) }
 	if got := odds(scores["b3"]) / odds(scores["b0"]); math.Abs(got-4) > 1e-9 || scores["a3"] != scores["a0"] {
 		t.Errorf("got odds times %v, and %v for another memory after %v, want 4 and the same", got, scores["a3"], scores["a0"])
+	}
+	if priors["b3"] != 4*priors["b0"] || priors["a3"] != priors["a0"] {
+		t.Errorf("got the priors %v, want 4 times as much for b", priors)
 	}
 }
 
