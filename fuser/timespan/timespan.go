@@ -188,12 +188,16 @@ func (e Event) Span(on, now time.Time) Span {
 	return s
 }
 
-// joint matches what goes on behind a match that is a part of something longer.
-var joint = regexp.MustCompile(`^(?:['’]s|[-./_:@#][\pL\pN])`)
+var (
+	// joint matches what goes on behind a match that is a part of something longer. A possessive may be somebody's.
+	joint      = regexp.MustCompile(`^(?:[-./_:@#][\pL\pN]|\s+of\b)`)
+	possessive = regexp.MustCompile(`^(?i:` + longMonths + `|today)['’]s`)
+)
 
-// partOfMore reports whether a match is a part of something longer, as 2023-05-01 is in log-2023-05-01.txt, and April in "April's".
+// partOfMore reports whether a match is a part of something longer, as 2023-05-01 is in log-2023-05-01.txt, "last week" in "the last
+// week of May 2023", and April in "April's".
 func partOfMore(text string, start, end int) bool {
-	return start > 0 && strings.ContainsRune("-./_:@#", rune(text[start-1])) || joint.MatchString(text[end:])
+	return start > 0 && strings.ContainsRune("-./_:@#", rune(text[start-1])) || joint.MatchString(text[end:]) || possessive.MatchString(text[start:])
 }
 
 // extend changes a span by the word in front of it, and reports whether it does.
