@@ -619,6 +619,23 @@ func TestMinScore(t *testing.T) {
 	}
 }
 
+// TestMinScoreByTime: a newer memory that scores too little does not take the place of an older one that is relevant.
+func TestMinScoreByTime(t *testing.T) {
+	hit := func(id string, rank int32, created int64) *triskelev1.LegHit {
+		return &triskelev1.LegHit{Id: id, Rank: rank, Score: 9 - float64(rank), CreatedAt: timestamppb.New(time.Unix(created, 0))}
+	}
+	lexical := answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: bm25, Hits: []*triskelev1.LegHit{
+		hit("old", 1, 10), hit("older", 2, 5), hit("new", 3, 30), hit("newer", 4, 40),
+	}})
+	resp, err := newGateway(t, memories{}, lexical, finds(cosine), finds(hops)).Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		r.SortBy, r.Limit, r.ReturnLeftOut = triskelev1.SortBy_SORT_BY_RECENCY, new(int32(2)), 9
+		r.MinScore = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_RRF, Value: 1. / 62}
+	}))
+	if err != nil || order(resp) != "old older" || resp.GetNothingRelevant() || len(resp.GetLeftOut()) != 2 {
+		t.Errorf("got %v, %v; want old, older and two left out", resp, err)
+	}
+}
+
 // TestGraphOptionsAndPaths: what only the graph leg heeds reaches it, and the paths it gives reach the caller.
 func TestGraphOptionsAndPaths(t *testing.T) {
 	graph := finds(hops, "c")
