@@ -2,9 +2,6 @@ package replica
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"sync"
 
 	"github.com/google/uuid"
 
@@ -12,13 +9,7 @@ import (
 )
 
 // sqliteSource follows the table log. One transaction writes at a time, so the numbers of the log are in the order of commits.
-type sqliteSource struct {
-	db *sqlite.DB
-
-	mu      sync.Mutex
-	conn    *sql.Conn // of polls: SQLite counts the commits of others for each connection
-	version int64     // of the file, at the last poll
-}
+type sqliteSource struct{ db *sqlite.DB }
 
 func (s *sqliteSource) snapshot(ctx context.Context, _ string, whole bool, fn func(Tx) error) error {
 	if whole {
@@ -53,27 +44,17 @@ func (s *sqliteSource) since(ctx context.Context, tx Tx, namespace string, at po
 	return c, err
 }
 
-// poll reports that all namespaces may have changed if anything was committed since the last poll: to look is cheap here.
-func (s *sqliteSource) poll(ctx context.Context, namespaces []string, at []position) (changed []bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conn == nil {
-		if s.conn, err = s.db.Read.Conn(ctx); err != nil {
-			return nil, err
-		}
-	}
-	var version, last int64
-	err = s.conn.QueryRowContext(ctx, `SELECT (SELECT data_version FROM pragma_data_version), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'log'), 0)`).Scan(&version, &last)
-	if err != nil {
-		err = errors.Join(err, s.conn.Close())
-		s.conn = nil
+// poll reports that all namespaces may have changed if anything was logged since their positions: to look is cheap here. It keeps no
+// connection: SQLite moves its log into the file when the last one is closed.
+func (s *sqliteSource) poll(ctx context.Context, _ []string, at []position) ([]bool, error) {
+	var last int64
+	if err := s.db.Read.QueryRowContext(ctx, `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'log'), 0)`).Scan(&last); err != nil {
 		return nil, err
 	}
-	changed = make([]bool, len(namespaces))
+	changed := make([]bool, len(at))
 	for i := range changed {
-		changed[i] = version != s.version || at[i].last != last
+		changed[i] = at[i].last != last
 	}
-	s.version = version
 	return changed, nil
 }
 
