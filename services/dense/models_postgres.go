@@ -29,13 +29,15 @@ func hnsw(id int64, m embed.Model) string {
 // buildingLock is the advisory lock of the re-embedding process.
 const buildingLock = 0x7472_6973_6b65_6c65
 
-// alone holds the lock in a transaction, because PgBouncer may not keep a session. The simple protocol leaves no portal
-// open: its snapshot would block CREATE INDEX CONCURRENTLY. On SQLite, concurrent runs repeat work without harm.
+// alone holds the lock in a transaction, because PgBouncer may not keep a session. The server must not end the transaction because it
+// is idle. The simple protocol leaves no portal open: its snapshot would block CREATE INDEX CONCURRENTLY. On SQLite, concurrent runs
+// repeat work without harm.
 func (m *Models) alone(ctx context.Context, fn func() error) error {
 	if m.store.File != nil {
 		return fn()
 	}
-	return pgx.BeginFunc(ctx, m.store.Pool, func(tx pgx.Tx) error {
+	begin := pgx.TxOptions{BeginQuery: "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0"}
+	return pgx.BeginTxFunc(ctx, m.store.Pool, begin, func(tx pgx.Tx) error {
 		var locked bool
 		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, pgx.QueryExecModeSimpleProtocol, buildingLock).Scan(&locked); err != nil {
 			return err

@@ -528,3 +528,22 @@ func TestReembedAtARate(t *testing.T) {
 		t.Errorf("60 memories at 100 a second took %v", took)
 	}
 }
+
+// TestReembedOutlastsIdleTransactionsPostgres: a server that ends idle transactions does not end the one that keeps other processes from
+// re-embedding. It lasts as long as the work.
+func TestReembedOutlastsIdleTransactionsPostgres(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	f.Insert(t, storetest.Record("ns", "soil", nil))
+	if _, err := f.Pool.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = 1000', current_database()); END $$`); err != nil {
+		t.Fatal(err)
+	}
+	f.Pool.Reset()
+	done := reembed(t, f, &watched{Embedder: small(t), before: func([]string) error {
+		_, err := f.Pool.Exec(t.Context(), `SELECT pg_sleep(1.5)`)
+		return err
+	}})
+	if !done.Switched || done.Embedded != 1 {
+		t.Errorf("got %+v, want one memory embedded and the model switched", done)
+	}
+}
