@@ -19,6 +19,8 @@ import (
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/slice"
+	"github.com/triskele/triskele/services/store/diskerr"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -40,7 +42,7 @@ const (
 	maxHung  = 2
 	// An idle worker sleeps for busyPoll first, since writes come in bursts, then longer, up to idlePoll. It sleeps
 	// for pausedPoll after ErrPaused, for up to awayPoll while the database fails, and for up to maxPause while all its
-	// tasks fail.
+	// tasks fail or nothing can be stored.
 	busyPoll   = 5 * time.Millisecond
 	idlePoll   = 100 * time.Millisecond
 	pausedPoll = time.Second
@@ -105,13 +107,13 @@ func (w *Worker) Run(ctx context.Context) {
 		away = err != nil
 		wake := w.Wake
 		switch {
+		case came == stuck: // new tasks would fail too
+			pause, wake = min(2*max(pause, idlePoll), maxPause), nil
 		case away:
 			pause, wake = min(2*max(pause, idlePoll), awayPoll), nil
 		case came == indexed:
 			pause = 0
 			continue
-		case came == stuck: // new tasks would fail too
-			pause, wake = min(2*max(pause, idlePoll), maxPause), nil
 		case came == paused:
 			pause, wake = pausedPoll, nil
 		default:
@@ -163,6 +165,8 @@ func (w *Worker) work(ctx context.Context, tasks []Task) (progress, error) {
 		return paused, nil
 	case ctx.Err() != nil:
 		return nothingDue, nil
+	case diskerr.Of(postgres.Wrap(err)) != nil: // no task can be settled, and models would be asked for nothing
+		return stuck, err
 	}
 	if len(tasks) > 1 {
 		w.Log.WarnContext(ctx, "indexing a batch failed; its memories are tried one by one", "index", w.Index, "memories", len(tasks), "reason", reason(err))

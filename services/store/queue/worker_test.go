@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/wiring/storetest"
@@ -584,6 +585,44 @@ func TestAwayDatabaseIsAskedSeldom(t *testing.T) {
 			t.Errorf("the log has %s", text)
 		}
 	})
+}
+
+// fullList is a list on a full disk.
+type fullList struct{ *list }
+
+func (fullList) Fail(context.Context, string, queue.Task, time.Duration, bool, string) error {
+	return diskerr.ErrFull
+}
+
+// TestModelsAreAskedSeldomOnAFullDisk: a model may cost money, and nothing of what it says can be stored.
+func TestModelsAreAskedSeldomOnAFullDisk(t *testing.T) {
+	for name, err := range map[string]error{"sqlite": fmt.Errorf("%w: cause", diskerr.ErrFull), "postgres": &pgconn.PgError{Code: "53100"}} {
+		synctest.Test(t, func(t *testing.T) {
+			tasks := &list{due: map[uuid.UUID]time.Time{}, tries: map[uuid.UUID]int{}}
+			for range 64 {
+				tasks.due[uuid.New()] = time.Now()
+			}
+			var full atomic.Bool
+			full.Store(true)
+			var asked atomic.Int64
+			stop := start(t, &queue.Worker{Index: index, Store: fullList{tasks}, Batch: 64, Indexer: indexer(func(context.Context, []record.Record) error {
+				if asked.Add(1); full.Load() {
+					return err
+				}
+				return nil
+			})})
+			time.Sleep(time.Hour)
+			if got := asked.Load(); got > 140 {
+				t.Errorf("%s: got %d calls in an hour, want one in half a minute", name, got)
+			}
+			full.Store(false)
+			time.Sleep(time.Minute)
+			stop()
+			if len(tasks.due) != 0 {
+				t.Errorf("%s: %d memories are left a minute after there is room", name, len(tasks.due))
+			}
+		})
+	}
 }
 
 // TestPollsOftenAfterWork: writes come in bursts, so the next is looked for soon, and an idle worker looks ten times a
