@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,8 +72,11 @@ type System struct {
 	gateway  *gateway.Gateway
 	memories *rpc.Local
 	legs     map[string]*rpc.Server
-	run      context.Context // of the servers and the background work
+	servers  []*rpc.Server   // each before those that call it
+	run      context.Context // of the listeners and the background work
 	stop     context.CancelFunc
+	loading  context.Context // of namespaces into memory
+	unload   context.CancelFunc
 	running  sync.WaitGroup
 }
 
@@ -87,6 +91,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	config.Search.Brief = config.AskOnly
 	s := &System{Legs: map[string]triskelev1.LegServiceClient{}, legs: map[string]*rpc.Server{}, config: config, process: process, log: log}
 	s.run, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.loading, s.unload = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -141,7 +146,7 @@ func (s *System) startIndexes(ctx context.Context) (map[string]leg.Searcher, err
 	if err != nil {
 		return nil, err
 	}
-	s.images = s.Backend.Images(s.run, s.config.Search, s.log)
+	s.images = s.Backend.Images(s.loading, s.config.Search, s.log)
 	s.background("follow the database", s.images.Follow)
 	dense, err := s.Backend.Dense(ctx, s.images, embedder)
 	if err != nil {
@@ -199,24 +204,25 @@ func (s *System) startGateway(legs []triskelev1.LegServiceClient) (err error) {
 	if !s.config.AskOnly {
 		inside.CompileRules() // the other servers trust it
 	}
-	s.Conn = s.serve(inside, s.process.Service("client"))
+	s.Conn = rpc.NewLocal(inside, s.process.Service("client"))
 	return nil
 }
 
-// Register adds the gateway to a server of the caller, which authenticates callers, and makes it ready.
+// Register adds the gateway to a server of the caller, which authenticates callers, and makes it ready. Close drains it.
 func (s *System) Register(server *rpc.Server) {
 	triskelev1.RegisterRecallServiceServer(server, s.gateway)
 	gateway.Forward(server, s.memories)
+	s.ready(server)
+}
+
+func (s *System) ready(server *rpc.Server) {
 	server.Ready()
+	s.servers = append(s.servers, server)
 }
 
 // serve serves calls of this process until the system is closed, and returns a connection for them.
 func (s *System) serve(server *rpc.Server, tel *telemetry.Service) *rpc.Local {
-	server.Ready()
-	s.running.Go(func() {
-		<-s.run.Done()
-		server.Drain()
-	})
+	s.ready(server)
 	return rpc.NewLocal(server, tel)
 }
 
@@ -257,9 +263,13 @@ func (s *System) Kill(leg string) error {
 	return nil
 }
 
-// Close stops all services and closes the database.
+// Close lets running calls finish, stops all services and closes the database.
 func (s *System) Close() error {
 	s.stop()
+	for _, server := range slices.Backward(s.servers) { // a call needs those that its server calls
+		server.Drain()
+	}
+	s.unload()
 	if s.gateway != nil {
 		s.gateway.Close()
 	}
