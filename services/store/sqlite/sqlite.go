@@ -29,6 +29,10 @@ import (
 // readers is the number of read connections; in WAL mode they run beside the one writer.
 const readers = 8
 
+// busyTries is how often a transaction waits busy_timeout for writers of other processes. SQLite looks seldom whether the file is free:
+// one of them that writes all the time may keep another away for longer.
+const busyTries = 6
+
 // idleTime is how long a read connection that is not used stays open.
 const idleTime = 10 * time.Second
 
@@ -116,6 +120,9 @@ func (db *DB) Update(ctx context.Context, fn func(*sql.Tx) error) error {
 
 func (db *DB) update(ctx context.Context, fn func(*sql.Tx) error) error {
 	tx, err := db.Write.BeginTx(ctx, nil)
+	for try := 1; IsBusy(err) && try < busyTries && ctx.Err() == nil; try++ {
+		tx, err = db.Write.BeginTx(ctx, nil)
+	}
 	if err != nil {
 		return err
 	}
