@@ -134,7 +134,8 @@ func TestSizeOfAnImage(t *testing.T) {
 // TestCrowdedOutAlone: of two namespaces that have no room together, the one that finds out gives way, and the other goes on.
 func TestCrowdedOutAlone(t *testing.T) {
 	t.Parallel()
-	s := &Set{bytes: 100}
+	s := New(t.Context(), sqldb.Store{}, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
+	s.bytes = 100
 	first, second := newImage("first", ""), newImage("second", "")
 	for _, step := range []struct {
 		of    *image
@@ -143,6 +144,41 @@ func TestCrowdedOutAlone(t *testing.T) {
 	}{{first, 60, nil}, {second, 60, errCrowded}, {first, 61, nil}, {second, 61, errCrowded}, {first, 99, nil}, {first, 101, ErrTooLarge}} {
 		if err := s.fits(step.of, step.bytes); !errors.Is(err, step.want) {
 			t.Errorf("%s with %d bytes: got %v, want %v", step.of.namespace, step.bytes, err, step.want)
+		}
+	}
+}
+
+// TestLoadsMakeRoom: a namespace that is being loaded makes room as it grows, by what was searched longest ago. One that may turn out too
+// large leaves half of the memory to others, and what is known of those without a copy in memory stays.
+func TestLoadsMakeRoom(t *testing.T) {
+	t.Parallel()
+	s := New(t.Context(), sqldb.Store{}, Config{}, noop.Meter{}, slog.New(slog.DiscardHandler))
+	s.bytes = 100
+	for _, x := range []struct {
+		namespace string
+		bytes     int64
+	}{{"large", 0}, {"old", 40}, {"newer", 20}, {"newest", 25}} {
+		img := newImage(x.namespace, "")
+		img.loaded = x.bytes > 0
+		s.images.Add(img.key(), img)
+		s.weigh(img, x.bytes)
+	}
+	loading := newImage("loading", "")
+	loading.loading = make(chan struct{})
+	s.images.Add(loading.key(), loading)
+	for _, step := range []struct {
+		bytes int64
+		want  string
+	}{{15, "large old newer newest loading"}, {16, "large newer newest loading"}, {99, "large newer newest loading"}} {
+		if err := s.fits(loading, step.bytes); err != nil {
+			t.Fatal(err)
+		}
+		var kept []string
+		for _, img := range s.images.Values() {
+			kept = append(kept, img.namespace)
+		}
+		if got := strings.Join(kept, " "); got != step.want {
+			t.Errorf("with %d bytes loaded: got %s, want %s", step.bytes, got, step.want)
 		}
 	}
 }

@@ -35,6 +35,11 @@ func (s *Set) load(img *image) {
 	var at position
 	start, told := time.Now(), s.told.Load()
 	err := panics.Catch(ctx, s.log, "load a namespace", func() (err error) {
+		if img.tooMany > 0 { // reading all of them again would take long, and room from others
+			if n, err := s.count(ctx, img.namespace, img.tooMany); err != nil || n == img.tooMany {
+				return cmp.Or(err, ErrTooLarge)
+			}
+		}
 		whole, release, err := s.admit(ctx, img.namespace)
 		if err != nil {
 			return err
@@ -45,11 +50,11 @@ func (s *Set) load(img *image) {
 		return err
 	})
 	s.mu.Lock()
+	s.coming -= img.coming
+	img.coming = 0
 	defer func() {
 		close(img.loading)
 		img.loading = nil
-		s.coming -= img.coming
-		img.coming = 0
 		large := img.bytes >= allowedGarbage
 		s.mu.Unlock()
 		if large {
@@ -65,6 +70,9 @@ func (s *Set) load(img *image) {
 		img.checked = start
 		s.remove(img)
 	default:
+		if errors.Is(err, ErrTooLarge) && img.rows != nil {
+			img.tooMany = img.rows.Count()
+		}
 		img.rows, img.parts = nil, nil
 		img.retry = time.Now().Add(retryLoad)
 		if errors.Is(err, ErrTooLarge) {
@@ -82,13 +90,11 @@ func (s *Set) admit(ctx context.Context, namespace string) (whole bool, release 
 		return true, func() { <-s.loads }, nil
 	default:
 	}
-	n, others := small+1, s.smallLoads
-	if err = s.source.snapshot(ctx, namespace, false, func(tx Tx) error {
-		return tx.Each(ctx, `SELECT count(*) FROM (SELECT 1 FROM memory.memories WHERE namespace = $1 LIMIT $2) AS m`, []any{namespace, small + 1}, []any{&n},
-			func() error { return nil })
-	}); err != nil {
+	n, err := s.count(ctx, namespace, small+1)
+	if err != nil {
 		return false, nil, err
 	}
+	others := s.smallLoads
 	if n > small {
 		others = nil
 	}
@@ -100,6 +106,15 @@ func (s *Set) admit(ctx context.Context, namespace string) (whole bool, release 
 	case <-ctx.Done():
 		return false, nil, ctx.Err()
 	}
+}
+
+// count returns the number of a namespace's memories, up to a bound.
+func (s *Set) count(ctx context.Context, namespace string, most int) (n int, err error) {
+	err = s.source.snapshot(ctx, namespace, false, func(tx Tx) error {
+		return tx.Each(ctx, `SELECT count(*) FROM (SELECT 1 FROM memory.memories WHERE namespace = $1 LIMIT $2) AS m`, []any{namespace, most}, []any{&n},
+			func() error { return nil })
+	})
+	return n, err
 }
 
 // read fills an image. The parts are read side by side, each on a snapshot that is later than that of the rows: what changed
@@ -195,7 +210,7 @@ func (s *Set) putAll(ctx context.Context, tx Tx, img *image) error {
 // errCrowded is the error for an image that has no room while others are being loaded.
 var errCrowded = fmt.Errorf("%w: with others that are being loaded it is too large (--search-memory)", ErrCold)
 
-// fits notes the bytes of an image that is being loaded, and returns an error if there is no room for them.
+// fits notes the bytes of an image that is being loaded and makes room, or returns an error if there is none.
 func (s *Set) fits(img *image, bytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,6 +224,7 @@ func (s *Set) fits(img *image, bytes int64) error {
 		img.coming = 0
 		return errCrowded
 	}
+	s.evict(img)
 	return nil
 }
 

@@ -700,6 +700,42 @@ func TestPartsAreBoundedTogether(t *testing.T) {
 	})
 }
 
+// immense is a part that has no room. It counts how often it is read.
+type immense struct{ reads *atomic.Int64 }
+
+func (immense) Drop(uint32)  {}
+func (immense) Bytes() int64 { return 1 << 40 }
+
+func (p immense) Read(context.Context, replica.Tx, string, []uuid.UUID) (func(), error) {
+	p.reads.Add(1)
+	return nil, nil
+}
+
+// A namespace that was too large is not read again while it has as many memories.
+func TestTooLargeIsNotReadAgain(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set, reads := images(t, f, strict()), atomic.Int64{}
+		set.Register("immense", replica.Records, func(*replica.Rows) replica.Part { return immense{&reads} })
+		r := storetest.Record("n", "x", nil)
+		f.Insert(t, r, storetest.Record("n", "y", nil))
+		for i, want := range []int64{1, 1, 2} {
+			if i == 2 {
+				if _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{r.ID}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set.RetryNow()
+			if err := within(t, time.Minute, set, "n", replica.Need{}); !errors.Is(err, replica.ErrTooLarge) {
+				t.Errorf("try %d: got %v, want %v", i, err, replica.ErrTooLarge)
+			}
+			if got := reads.Load(); got != want {
+				t.Errorf("after try %d: got %d reads, want %d", i, got, want)
+			}
+		}
+	})
+}
+
 // What expired before 1970 has expired.
 func TestExpiredLongAgo(t *testing.T) {
 	t.Parallel()

@@ -106,6 +106,7 @@ type image struct {
 	used    time.Time
 	bytes   int64 // once it is loaded; coming before
 	coming  int64
+	tooMany int // memories that did not fit; 0 if that is not known
 }
 
 func newImage(namespace, question string) *image {
@@ -456,14 +457,15 @@ func (s *Set) weigh(img *image, bytes int64) {
 	s.evict(img)
 }
 
-// evict removes the least recently searched images that are beyond the bounds, but not the given one.
+// evict removes the least recently searched images that are beyond the bounds, but not the given one. Images that are being loaded get half
+// of the memory at most until they are loaded: one may turn out too large.
 func (s *Set) evict(but *image) {
-	beyond := func() bool { return s.total > s.bytes || s.images.Len() > maxImages }
+	beyond := func() bool { return s.total+min(s.coming, s.bytes/2) > s.bytes || s.images.Len() > maxImages }
 	if !beyond() {
 		return // without a list of all
 	}
 	for _, img := range s.images.Values() {
-		if img != but && img.loading == nil {
+		if img != but && img.loading == nil && (img.loaded || s.images.Len() > maxImages) {
 			s.remove(img)
 		}
 		if !beyond() {
