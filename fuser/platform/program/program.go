@@ -68,7 +68,7 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 	log := slog.New(telemetry.Traced(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel}))).With("service", name)
 	slog.SetDefault(log) // for code without a log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	if err := observed(ctx, name, common, log, run); err != nil {
 		log.Error("stopped", "error", err.Error())
 		if settings.IsWrong(err) {

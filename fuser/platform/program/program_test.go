@@ -1,12 +1,16 @@
 package program_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -24,7 +28,12 @@ func TestMain(m *testing.M) {
 	}
 	var flags program.Flags
 	program.Main("test", "Ends.", &flags, &flags, kong.Vars{"listen": "127.0.0.1:0", "tls_clients": "fuser"},
-		func(context.Context, *telemetry.Service, *admin.Server, *slog.Logger) error {
+		func(ctx context.Context, _ *telemetry.Service, _ *admin.Server, _ *slog.Logger) error {
+			if how == "never" {
+				fmt.Println("running")
+				<-ctx.Done()
+				select {}
+			}
 			return map[string]error{"failure": errors.New("x"), "wrong": settings.Wrong(errors.New("x"))}[how]
 		})
 }
@@ -44,6 +53,38 @@ func TestExitCodes(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		if got := cmd.ProcessState.ExitCode(); got != x.want {
 			t.Errorf("one that ends %s, with %s: got %d, want %d: %s", x.ends, x.flag, got, x.want, out)
+		}
+	}
+}
+
+// TestSecondSignal: a program that takes long to stop ends at once when it is told again.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "--admin=off")
+	cmd.Env = append(os.Environ(), "ENDS=never", "TRISKELE_CONFIG=off")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails once it has ended
+		select {
+		case <-ended:
+			if ctx.Err() != nil {
+				t.Error("the program did not end")
+			}
+			return
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
