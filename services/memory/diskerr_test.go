@@ -261,3 +261,19 @@ func TestLocksAreWaitedForWithinBounds(t *testing.T) {
 		}
 	})
 }
+
+// TestStatementTimeoutPostgres: a caller learns that the server ended a statement that waited for a lock, by a timeout of its configuration.
+func TestStatementTimeoutPostgres(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	hold(t, f)
+	execute(t, f, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET statement_timeout = 100', current_database()); END $$`, ``)
+	for _, conn := range f.Pool.AcquireAllIdle(t.Context()) { // the one that holds the lock stays
+		_ = conn.Conn().Close(t.Context())
+		conn.Release()
+	}
+	_, err := f.Client(t).Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "n", Content: "x"}})
+	if status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "statement_timeout") {
+		t.Errorf("got %v, want DEADLINE_EXCEEDED by statement_timeout", err)
+	}
+}

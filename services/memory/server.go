@@ -170,6 +170,8 @@ func storeError(err error) error {
 		return status.Errorf(codes.FailedPrecondition, "%v: nothing can be stored until this is fixed; recall still works", of)
 	case errors.Is(err, ErrLocked):
 		return status.Error(codes.Aborted, "other calls have held locks on the same memories or namespace for too long; try again")
+	case postgres.IsTimeout(err) && !errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, "the database ended a statement of this call by its statement_timeout; nothing was changed")
 	case postgres.IsNodeAway(err):
 		return rpc.PartAway("the node of the database that has this namespace cannot be reached; try again")
 	case postgres.IsUnreachable(err):
