@@ -266,6 +266,41 @@ func TestRevoked(t *testing.T) {
 	eventually(t, func() bool { return get(t.Context(), dial(t, address, plain, other), "a") == nil })
 }
 
+// TestStreamsEndWithTheirToken: an import that is under way when its token is revoked, or expires, stores nothing further.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	file, secret := tokens(t, auth.Token{Namespaces: []string{"*"}, Scopes: auth.Scopes})
+	issuer := authtest.NewIssuer(t)
+	address := serve(t, auth.Listener{TLS: plain}, auth.Access{Tokens: file, OIDC: auth.OIDC{Issuer: issuer.URL, Audience: "triskele"}})
+	signed := issuer.Sign(t, map[string]any{
+		"iss": issuer.URL, "aud": "triskele", "sub": "agent", "exp": time.Now().Add(2 * time.Second).Unix(), "scope": "triskele.write", "triskele_namespaces": []string{"a"},
+	})
+	message := &triskelev1.ImportRequest{Memories: []*triskelev1.Memory{{Namespace: "a", Content: "canary"}}}
+	streams := map[string]triskelev1.MemoryService_ImportClient{}
+	for name, token := range map[string]string{"revoked": secret, "expired": signed} {
+		stream, err := triskelev1.NewMemoryServiceClient(dial(t, address, plain, token)).Import(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(message); err != nil {
+			t.Fatal(err)
+		}
+		streams[name] = stream
+	}
+	if err := auth.ChangeTokens(file, func(kept []auth.Token) ([]auth.Token, error) {
+		kept[0].Revoked = time.Now()
+		return kept, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, stream := range streams {
+		eventually(t, func() bool { return stream.Send(message) != nil })
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want UNAUTHENTICATED", name, err)
+		}
+	}
+}
+
 // TestStaleTokensAreSeen by those who ask for health and metrics, while the server serves with the tokens of before.
 func TestStaleTokensAreSeen(t *testing.T) {
 	t.Parallel()

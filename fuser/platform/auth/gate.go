@@ -96,7 +96,7 @@ func (g *byToken) admit(ctx context.Context, method string) (rpc.Call, error) {
 	if !ok || !slices.Contains(token.Scopes, scope) {
 		return nil, refuse(g.audit, ctx, method, token.ID, status.Errorf(codes.PermissionDenied, "the token does not allow this call: it needs the scope %q", scope))
 	}
-	return &call{gate: g, ctx: ctx, method: method, token: token, scope: scope}, nil
+	return &call{gate: g, ctx: ctx, method: method, shown: shown, token: token, scope: scope}, nil
 }
 
 // caller verifies a token without a gRPC call.
@@ -142,6 +142,7 @@ type call struct {
 	gate    *byToken
 	ctx     context.Context
 	method  string
+	shown   string // as the caller sent the token
 	token   Token
 	scope   Scope
 	counted map[string]struct{} // namespaces counted before
@@ -151,7 +152,12 @@ type call struct {
 }
 
 // Allow implements rpc.Call. It counts nothing unless all namespaces are allowed.
-func (c *call) Allow(message any) error {
+func (c *call) Allow(message any) (err error) {
+	if c.count > 0 { // a stream may outlast its token
+		if c.token, err = c.gate.verify(c.ctx, c.shown); err != nil {
+			return c.refuse(err)
+		}
+	}
 	names := namespaces(message)
 	for _, namespace := range names {
 		if !c.token.allows(c.scope, namespace) {
