@@ -34,8 +34,8 @@ type Listener struct {
 	Clients     []string `name:"tls-clients" help:"With --tls-cert: a caller's certificate must have one of these DNS names or URIs. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME" needs:"tls-cert"`
 }
 
-// Open opens the listener and a server with a gate: for tokens if configured, else for certificates. An address that
-// other machines can reach needs TLS and a gate, or AllowRemote.
+// Open opens the listener and a server with a gate: for tokens if configured, else for certificates. With both, a connection needs a
+// certificate and each call a token. An address that other machines can reach needs TLS and a gate, or AllowRemote.
 func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) (*rpc.Server, net.Listener, error) {
 	byName := l.TLS.Cert != "" && len(l.Clients) > 0
 	config, err := l.TLS.server(byName)
@@ -50,6 +50,14 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	switch {
 	case tokens != nil:
 		server.Gate = tokens.admit
+		if byName { // not by the gate: the operators' page asks it, too, and has no certificates
+			config.VerifyConnection = func(state tls.ConnectionState) error {
+				if !accepted(namesOf(state.PeerCertificates[0]), l.Clients) {
+					return errNotNamed
+				}
+				return nil
+			}
+		}
 	case byName:
 		server.Gate = byCertificate(l.Clients, log)
 	}

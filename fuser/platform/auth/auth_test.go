@@ -474,6 +474,27 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// TestCertificatesAndTokens: with both, a caller needs a certificate with the right name, and a token.
+func TestCertificatesAndTokens(t *testing.T) {
+	t.Parallel()
+	authority := authtest.NewAuthority(t)
+	file, secret := tokens(t, auth.Token{Namespaces: []string{"*"}, Scopes: auth.Scopes})
+	address := serve(t, auth.Listener{TLS: authority.Issue(t, "gateway"), Clients: []string{"agent"}}, auth.Access{Tokens: file})
+	for name, c := range map[string]struct {
+		certified, token string
+		want             codes.Code
+	}{
+		"both":              {"agent", secret, codes.OK},
+		"another's name":    {"lexical", secret, codes.Unavailable},
+		"the name alone":    {"agent", "", codes.Unauthenticated},
+		"an invented token": {"agent", "x", codes.Unauthenticated},
+	} {
+		if err := get(t.Context(), dial(t, address, authority.Issue(t, c.certified), c.token), "a"); status.Code(err) != c.want {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+}
+
 // TestReload: a certificate that is replaced in the file is the one that new connections see, on both sides.
 func TestReload(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -45,14 +47,19 @@ func address(ctx context.Context) string {
 // byCertificate admits calls whose certificate has one of the names. Services call each other so.
 func byCertificate(names []string, audit *slog.Logger) rpc.Gate {
 	return func(ctx context.Context, method string) (rpc.Call, error) {
-		for _, name := range certified(ctx) {
-			if slices.Contains(names, name) {
-				return rpc.Anything{}, nil
-			}
+		if accepted(certified(ctx), names) {
+			return rpc.Anything{}, nil
 		}
 		caller := strings.Join(certified(ctx), " ")
-		return nil, refuse(audit, ctx, method, strings.ToValidUTF8(caller[:min(len(caller), maxCaller)], ""), status.Error(codes.PermissionDenied, "the connection has no client certificate with an accepted name"))
+		return nil, refuse(audit, ctx, method, strings.ToValidUTF8(caller[:min(len(caller), maxCaller)], ""), status.Error(codes.PermissionDenied, errNotNamed.Error()))
 	}
+}
+
+var errNotNamed = errors.New("the connection has no client certificate with an accepted name")
+
+// accepted reports whether a certificate has one of the accepted names.
+func accepted(certificate, names []string) bool {
+	return slices.ContainsFunc(certificate, func(name string) bool { return slices.Contains(names, name) })
 }
 
 // certified returns the names in the caller's verified certificate, or nil.
@@ -65,9 +72,12 @@ func certified(ctx context.Context) []string {
 	if !ok || len(info.State.PeerCertificates) == 0 {
 		return nil
 	}
-	leaf := info.State.PeerCertificates[0]
-	names := slices.Clone(leaf.DNSNames)
-	for _, uri := range leaf.URIs {
+	return namesOf(info.State.PeerCertificates[0])
+}
+
+func namesOf(certificate *x509.Certificate) []string {
+	names := slices.Clone(certificate.DNSNames)
+	for _, uri := range certificate.URIs {
 		names = append(names, uri.String())
 	}
 	return names

@@ -3,8 +3,8 @@
 //
 // A call is decided in these steps:
 //
-//  1. Listener.Open sets up TLS. With names of clients, a caller must have a certificate from the authorities.
-//  2. byCertificate admits a caller whose certificate has one of the names, if tokens are not configured.
+//  1. Listener.Open sets up TLS. With names of clients, a caller must have a certificate from the authorities with one of the names.
+//  2. byCertificate checks the name and admits the caller, if tokens are not configured.
 //  3. byToken.admit verifies the bearer token otherwise: one of the tokens file, or a JWT that the OIDC issuer
 //     signed.
 //  4. The token must have the scope that scopes lists for the method.
