@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -135,6 +136,9 @@ const (
 func (d *dependency) result(err error, given time.Duration) error {
 	if err == nil || errors.Is(err, ErrRefused) {
 		return nil
+	}
+	if endpoint.NotSent(err) {
+		return resilience.ErrIgnored
 	}
 	patience := patience
 	if p95 := d.latency.P95(); p95 > 0 {

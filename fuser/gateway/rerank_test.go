@@ -16,10 +16,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/rerank"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -379,5 +382,45 @@ func TestWhatTurnsSensitiveIsNotReranked(t *testing.T) {
 	}
 	if resp.GetRerank().GetReranked() != 0 {
 		t.Errorf("got %v, want nothing reranked", resp.GetRerank())
+	}
+}
+
+// unchecked is a memory service that gives contents to show, and fails when they are checked.
+type unchecked struct {
+	memories
+	reads *int
+}
+
+func (s unchecked) Get(ctx context.Context, req *triskelev1.GetRequest, options ...grpc.CallOption) (*triskelev1.GetResponse, error) {
+	if *s.reads++; *s.reads%2 == 0 {
+		return nil, status.Error(codes.Unavailable, "canary")
+	}
+	return s.memories.Get(ctx, req, options...)
+}
+
+// The reranker is not to blame, and not left alone, if texts cannot be checked before they are sent to it.
+func TestMemoryServiceThatFailsAtTheCheck(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); len(body) > 0 {
+			t.Errorf("the reranker got %s, want nothing", body)
+		}
+	}))
+	defer server.Close()
+	config, err := rerank.Flags{Server: "tei:" + server.URL, Top: 10, Limit: 1, Min: ms, MaxText: 8192}.Open(func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := configured(t, func(c *gateway.Config) { c.Rerank = config }, unchecked{reads: new(int)}, finds(bm25, "a", "b"), finds(cosine), finds(hops))
+	for range 10 {
+		resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+			reranked(r)
+			r.Budget = durationpb.New(5 * time.Second)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report := resp.GetRerank(); report.GetState() != triskelev1.LegState_LEG_STATE_FAILED || report.GetReason() != endpoint.ErrUnchecked.Error() {
+			t.Fatalf("got %v, want FAILED for %v", report, endpoint.ErrUnchecked)
+		}
 	}
 }

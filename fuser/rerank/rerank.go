@@ -81,7 +81,9 @@ func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]fl
 	case errors.Is(err, endpoint.ErrTooLong):
 		return nil, fmt.Errorf("malformed answer: more than %d bytes", limit)
 	case errors.Is(err, endpoint.ErrWithdrawn):
-		return nil, fmt.Errorf("%w: a memory is gone or has turned sensitive", gateway.ErrRefused)
+		return nil, fmt.Errorf("%w: a memory is gone or has turned sensitive", endpoint.ErrWithdrawn)
+	case errors.Is(err, endpoint.ErrUnchecked):
+		return nil, endpoint.ErrUnchecked
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:

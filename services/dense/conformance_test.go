@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
@@ -555,6 +556,12 @@ func TestBrokenModels(t *testing.T) {
 		}
 		if n := vectors(t, f); n != 0 {
 			t.Errorf("%d vectors are stored, want none", n)
+		}
+		// A text that the database cannot be asked about is not the embedder's fault.
+		s := mustOpen(t, f, broken{err: fmt.Errorf("%w: %w", endpoint.ErrUnchecked, cause)})
+		_, err := s.Search(t.Context(), leg.Query{Namespace: "ns", Text: "secret words", Depth: 1})
+		if _, blamed := errors.AsType[*leg.UnableError](err); blamed || !errors.Is(err, cause) {
+			t.Errorf("unchecked: got %v, want %v alone", err, cause)
 		}
 	})
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/x448/float16"
 
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
@@ -103,8 +104,11 @@ func embedQuery(ctx context.Context, embedder embed.Embedder, text string) (vect
 
 // notEmbedded is the error of a query without a vector.
 func notEmbedded(cause error) error {
-	if errors.Is(cause, querypath.ErrNoTime) {
+	switch {
+	case errors.Is(cause, querypath.ErrNoTime):
 		return &leg.UnableError{Reason: querypath.ErrNoTime.Error(), Cause: cause}
+	case errors.Is(cause, endpoint.ErrUnchecked):
+		return cause // the database's
 	}
 	return &leg.UnableError{Reason: "the query could not be embedded: the embedder failed", Cause: cause}
 }

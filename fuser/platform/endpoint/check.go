@@ -3,12 +3,19 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 )
 
-// ErrWithdrawn means that a check refused a request.
-var ErrWithdrawn = errors.New("sending the text is no longer allowed")
+// ErrWithdrawn means that a check refused a request. ErrUnchecked means that a check failed; it wraps the check's error.
+var (
+	ErrWithdrawn = errors.New("sending the text is no longer allowed")
+	ErrUnchecked = errors.New("it cannot be told whether the text may be sent")
+)
+
+// NotSent reports whether a check kept the text from the server. Such an error says nothing about the server.
+func NotSent(err error) bool { return errors.Is(err, ErrWithdrawn) || errors.Is(err, ErrUnchecked) }
 
 type checksKey struct{}
 
@@ -51,7 +58,7 @@ type checkedBody struct {
 func (b *checkedBody) Read(p []byte) (int, error) {
 	for each := checksOf(b.ctx); each != nil && !b.passed; each = each.before {
 		if may, err := each.may(b.ctx); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("%w: %w", ErrUnchecked, err)
 		} else if !may {
 			return 0, ErrWithdrawn
 		}

@@ -44,7 +44,7 @@ func TestChecks(t *testing.T) {
 			ctx = WithCheck(ctx, check)
 		}
 		answer, _, err := e.Post(ctx, "x", []byte("canary"), 100)
-		if !errors.Is(err, x.want) || (err == nil) != (string(answer) == "fine") {
+		if !errors.Is(err, x.want) || NotSent(err) != (x.want != nil) || (err == nil) != (string(answer) == "fine") {
 			t.Errorf("%s: %q, %v", name, answer, err)
 		}
 		if sent := got.Load() - before; (sent == 6) != (x.want == nil) || sent != 0 && sent != 6 {

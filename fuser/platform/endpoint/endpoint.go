@@ -70,7 +70,7 @@ func (e *StatusError) Error() string { return "HTTP status " + strconv.Itoa(e.Co
 var ErrTooLong = errors.New("the answer is too long")
 
 // Post sends a body to a path below the server's address. It returns the answer, of at most limit bytes, and its
-// header. Errors are a *StatusError, ErrTooLong, ErrWithdrawn, a check's or the transport's.
+// header. Errors are a *StatusError, ErrTooLong, ErrWithdrawn, ErrUnchecked or the transport's.
 func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int64) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {

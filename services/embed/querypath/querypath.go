@@ -183,7 +183,7 @@ func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, sour
 		e.leave(text, f)
 		switch {
 		case joined && f.err != nil && ctx.Err() == nil &&
-			(errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, ErrNoTime) || errors.Is(f.err, endpoint.ErrWithdrawn)):
+			(errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, ErrNoTime) || endpoint.NotSent(f.err)):
 			continue // the other caller had less time, or may not send the text
 		case joined && f.source == fromEmbedder:
 			return f.vector, fromFlight, nil

@@ -74,6 +74,8 @@ func kindOf(err error) string {
 		return "http_" + strconv.Itoa(status.Code)
 	case errors.As(err, &wrong):
 		return "malformed"
+	case endpoint.NotSent(err):
+		return "not_sent"
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return "left_alone"
 	case errors.Is(err, context.DeadlineExceeded):

@@ -115,7 +115,7 @@ func New(config Config) (*Embedder, error) {
 		IsSuccessful: func(err error) bool { return !serverFailed(err) },
 		// A server that was sent no text is neither well nor ill.
 		IsExcluded: func(err error) bool {
-			return errors.Is(err, resilience.ErrIgnored) || errors.Is(err, endpoint.ErrWithdrawn)
+			return errors.Is(err, resilience.ErrIgnored) || endpoint.NotSent(err)
 		},
 	})
 	return e, nil
@@ -173,7 +173,7 @@ func retryable(err error) bool {
 		return status.Code == http.StatusTooManyRequests || status.Code == http.StatusRequestTimeout || status.Code >= 500
 	}
 	var malformed *malformedError
-	return !errors.As(err, &malformed) && !errors.Is(err, context.Canceled) && !errors.Is(err, endpoint.ErrWithdrawn)
+	return !errors.As(err, &malformed) && !errors.Is(err, context.Canceled) && !endpoint.NotSent(err)
 }
 
 // serverFailed reports whether an error counts as a failure of the server for the circuit breaker. Refusals of a wrong

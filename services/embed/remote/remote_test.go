@@ -298,6 +298,34 @@ func TestWithdrawnBetweenAttempts(t *testing.T) {
 	}
 }
 
+// A check that fails, as all do while the database is away, is repeated by nobody here and says nothing about the server.
+func TestFailedChecks(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			_, _ = io.WriteString(w, "[[3,4]]")
+		}
+	}))
+	t.Cleanup(s.Close)
+	e := newEmbedder(t, Config{Provider: "tei", URL: s.URL})
+	checks := 0
+	unknown := endpoint.WithCheck(t.Context(), func(context.Context) (bool, error) {
+		checks++
+		return false, errors.New("the database is away")
+	})
+	for range 2 * tripAfter {
+		if _, err := e.EmbedQuery(unknown, "hello"); !errors.Is(err, endpoint.ErrUnchecked) {
+			t.Fatalf("got %v, want ErrUnchecked", err)
+		}
+	}
+	if checks != 2*tripAfter {
+		t.Errorf("%d texts were checked %d times", 2*tripAfter, checks)
+	}
+	if _, err := e.EmbedQuery(t.Context(), "hello"); err != nil {
+		t.Errorf("a text without a check: %v", err)
+	}
+}
+
 // A pause that the deadline leaves no time for is not begun.
 func TestNoPauseBeyondTheDeadline(t *testing.T) {
 	t.Parallel()

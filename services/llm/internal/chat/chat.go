@@ -305,6 +305,8 @@ func (m *Model) unreachable(err error) error {
 	switch {
 	case errors.Is(err, endpoint.ErrWithdrawn):
 		why = "not asked, because a memory changed before its text was sent"
+	case errors.Is(err, endpoint.ErrUnchecked):
+		why = "not asked, because " + endpoint.ErrUnchecked.Error()
 	case errors.As(err, &unresolved):
 		why = "its server's name cannot be resolved"
 	case errors.As(err, &slow) && slow.Timeout():
