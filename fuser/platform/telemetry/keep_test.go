@@ -214,32 +214,35 @@ func TestSummary(t *testing.T) {
 
 // TestEveryServiceHasItsMetrics makes sure that a process with many services shows all of them, each once.
 func TestEveryServiceHasItsMetrics(t *testing.T) {
-	process, err := Start(t.Context(), Scraped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"one", "two", "one"} {
-		counter, err := process.Service(name).MeterProvider.Meter(ScopeName).Int64Counter("things")
+	for renamed, want := range map[string][]string{"": {"one 2", "two 1"}, "ours": {"ours 2", "ours/two 1"}} {
+		t.Setenv("OTEL_SERVICE_NAME", renamed)
+		process, err := Start(t.Context(), Scraped)
 		if err != nil {
 			t.Fatal(err)
 		}
-		counter.Add(t.Context(), 1)
-	}
-	families, err := process.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, family := range families {
-		if family.GetName() != "things_total" {
-			continue
+		for _, name := range []string{"one", "two", "one"} {
+			counter, err := process.Service(name).MeterProvider.Meter(ScopeName).Int64Counter("things")
+			if err != nil {
+				t.Fatal(err)
+			}
+			counter.Add(t.Context(), 1)
 		}
-		for _, m := range family.GetMetric() {
-			got = append(got, fmt.Sprintf("%s %v", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue()))
+		families, err := process.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if slices.Sort(got); !slices.Equal(got, []string{"one 2", "two 1"}) {
-		t.Errorf("metrics %q", got)
+		var got []string
+		for _, family := range families {
+			if family.GetName() != "things_total" {
+				continue
+			}
+			for _, m := range family.GetMetric() {
+				got = append(got, fmt.Sprintf("%s %v", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue()))
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("with the name %q: got metrics %q, want %q", renamed, got, want)
+		}
 	}
 }
 

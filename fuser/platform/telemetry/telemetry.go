@@ -124,12 +124,16 @@ func (p *Process) Service(name string) *Service {
 	if s := p.services[name]; s != nil {
 		return s
 	}
-	// Attributes of the environment come last and win: an operator may rename a service.
+	// Attributes of the environment come last and win: an operator may rename a service. Further services of the process keep their own
+	// names behind that one, since metrics with equal labels exclude each other.
 	res, err := resource.Merge(
 		resource.NewWithAttributes(semconv.SchemaURL, semconv.ServiceName(name), semconv.ServiceVersion(Version())),
 		resource.Environment())
 	if err != nil {
 		res = resource.NewSchemaless(semconv.ServiceName(name))
+	}
+	if renamed, _ := res.Set().Value(semconv.ServiceNameKey); renamed.AsString() != name && len(p.services) > 0 {
+		res, _ = resource.Merge(res, resource.NewSchemaless(semconv.ServiceName(renamed.AsString()+"/"+name))) // never fails
 	}
 	propagator := propagation.TextMapPropagator(standard)
 	if p.silent {
