@@ -141,6 +141,7 @@ func TestTokens(t *testing.T) {
 		{"a write", "POST", "/v1/memories", memory, secrets["agent"], 200, "", ""},
 		{"the first call", "POST", "/v1/recall", frozen, secrets["slow"], 200, "", ""},
 		{"one too many", "POST", "/v1/recall", frozen, secrets["slow"], 429, "Retry-After", "1000"},
+		{"in a stream", "GET", "/v1/memories:export?namespace=acme/ops", "", secrets["slow"], 429, "Retry-After", "1000"},
 		{"by another name", "POST", "/v1/recall", frozen, secrets["agent"], 200, "", ""},
 	} {
 		headers := []string{"Host: fuser.example"} // which is no danger where a token is asked for
@@ -157,7 +158,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bytes.Split(bytes.TrimSpace(audit), []byte("\n"))
-	if len(lines) != 6 {
+	if len(lines) != 7 {
 		t.Errorf("%d lines: %s", len(lines), audit)
 	}
 	for _, line := range lines {

@@ -194,6 +194,7 @@ func TestJSON(t *testing.T) {
 		"supersede what is not":      {"POST", "/v1/memories/" + absent + ":supersede", memory, nil, 404, `"message":"no such memory`},
 		"forget":                     {"DELETE", "/v1/memories/" + absent + "?namespace=acme/ops", "", nil, 200, `"forgotten":"0"`},
 		"export":                     {"GET", "/v1/memories:export?namespace=acme/ops", "", nil, 200, `{"result":{"memories":[`},
+		"export of no namespace":     {"GET", "/v1/memories:export?namespace=Acme", "", nil, 400, `"field_violations":[{"field":"namespace"`},
 		"import":                     {"POST", "/v1/memories:import", `{"memories": [` + memory + `]}` + "\n" + `{"memories": [` + memory + `]}`, nil, 200, `"stored":"2"`},
 		"import of garbage":          {"POST", "/v1/memories:import", `{"memories": [` + memory + `]} nonsense`, nil, 400, "message 2 of the body"},
 		"a namespace":                {"GET", "/v1/namespaces/acme/ops", "", nil, 200, `"namespace":"acme/ops"`},
@@ -247,6 +248,9 @@ func TestJSON(t *testing.T) {
 		}
 		if kind := resp.Header.Get("Content-Type"); kind != "application/json" {
 			t.Errorf("%s: answered as %s", name, kind)
+		}
+		if x.code != 200 && !strings.HasPrefix(text, `{"code":`) {
+			t.Errorf("%s: %s is not an error as the others are", name, text)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"io"
 	"reflect"
 	"sync"
@@ -108,6 +109,7 @@ type localStream struct {
 	ctx               context.Context
 	call              *localCall
 	requests, answers chan proto.Message
+	first             proto.Message // the answer that Header waited for, until RecvMsg returns it
 	closeSend         func()
 	desc              *grpc.StreamDesc
 }
@@ -138,8 +140,14 @@ func (s *localStream) answer(ctx context.Context, message any) error {
 // Context implements grpc.ClientStream.
 func (s *localStream) Context() context.Context { return s.ctx }
 
-// Header implements grpc.ClientStream.
-func (*localStream) Header() (metadata.MD, error) { return nil, nil }
+// Header implements grpc.ClientStream. As over a socket, it waits for the first answer. The error of a call that ends without any is its
+// error, too. Call it before RecvMsg.
+func (s *localStream) Header() (_ metadata.MD, err error) {
+	if s.first, err = s.take(); errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return nil, err
+}
 
 // Trailer implements grpc.ClientStream.
 func (*localStream) Trailer() metadata.MD { return nil }
@@ -167,22 +175,33 @@ func (s *localStream) SendMsg(message any) error {
 }
 
 // RecvMsg implements grpc.ClientStream.
-func (s *localStream) RecvMsg(message any) error {
+func (s *localStream) RecvMsg(message any) (err error) {
+	answer := s.first
+	if s.first = nil; answer == nil {
+		if answer, err = s.take(); err != nil {
+			return err
+		}
+	}
+	move(message.(proto.Message), answer)
+	if s.desc.ServerStreams {
+		return nil
+	}
+	return s.call.wait(s.ctx)
+}
+
+// take waits for the next answer.
+func (s *localStream) take() (proto.Message, error) {
 	select {
 	case answer := <-s.answers:
-		move(message.(proto.Message), answer)
-		if s.desc.ServerStreams {
-			return nil
-		}
-		return s.call.wait(s.ctx)
+		return answer, nil
 	case <-s.call.ended:
 	case <-s.call.killed:
 	case <-s.ctx.Done():
 	}
 	if err := s.call.wait(s.ctx); err != nil {
-		return err
+		return nil, err
 	}
-	return io.EOF
+	return nil, io.EOF
 }
 
 // own returns a message that the server may keep.
