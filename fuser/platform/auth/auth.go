@@ -137,7 +137,7 @@ func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Log
 		g.tokens.observe(tel.MeterProvider.Meter(telemetry.ScopeName))
 	}
 	if a.OIDC.Issuer != "" {
-		if g.issuer, err = newIssuer(a.OIDC); err != nil {
+		if g.issuer, err = newIssuer(a.OIDC, log); err != nil {
 			return nil, err
 		}
 	}

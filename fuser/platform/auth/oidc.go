@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,13 +14,18 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/platform/rpc"
 )
 
 const (
 	// issuerTimeout bounds a request to the issuer. Only tokens with a new key need one.
 	issuerTimeout = 5 * time.Second
+	// maxCause bounds the text of its errors in a log line, in bytes.
+	maxCause = 1000
 	// scopePrefix marks our scopes in a token that is for other services, too.
 	scopePrefix = "triskele."
 )
@@ -40,22 +46,24 @@ type issuer struct {
 	client *http.Client
 	asking singleflight.Group
 	keys   atomic.Pointer[oidc.RemoteKeySet]
+	log    *slog.Logger
+	say    rate.Sometimes
 }
 
-// keySet is the issuer's keys, for one token. away says that they had to be fetched and could not be: the verifier drops this error.
+// keySet is the issuer's keys, for one token. away is the error if they had to be fetched and could not be: the verifier drops it.
 type keySet struct {
 	*oidc.RemoteKeySet
-	away bool
+	away error
 }
 
 // VerifySignature implements oidc.KeySet.
 func (k *keySet) VerifySignature(ctx context.Context, signed string) ([]byte, error) {
 	payload, err := k.RemoteKeySet.VerifySignature(ctx, signed)
-	k.away = errors.Unwrap(err) != nil // it wraps the errors of fetching, and no others
+	k.away = errors.Unwrap(err) // it wraps the errors of fetching, and no others
 	return payload, err
 }
 
-func newIssuer(config OIDC) (*issuer, error) {
+func newIssuer(config OIDC, log *slog.Logger) (*issuer, error) {
 	at, err := url.Parse(config.Issuer)
 	if err != nil || at.Host == "" || at.Scheme != "https" && !(at.Scheme == "http" && net.ParseIP(at.Hostname()).IsLoopback()) {
 		return nil, errors.New("--oidc-issuer must be an https URL")
@@ -63,7 +71,7 @@ func newIssuer(config OIDC) (*issuer, error) {
 	if config.Audience == "" {
 		return nil, errors.New("--oidc-issuer needs --oidc-audience: a token for another service must not be accepted")
 	}
-	return &issuer{config: config, client: &http.Client{Timeout: issuerTimeout}}, nil
+	return &issuer{config: config, client: &http.Client{Timeout: issuerTimeout}, log: log, say: rate.Sometimes{Interval: complain}}, nil
 }
 
 // discover returns the issuer's keys, which renew themselves.
@@ -100,12 +108,17 @@ func (i *issuer) verify(ctx context.Context, signed string) (Token, error) {
 		return Token{}, status.Error(codes.Unauthenticated, errUnknownToken.Error())
 	}
 	known, err := i.discover(ctx)
-	keys := keySet{known, err != nil}
+	keys := keySet{known, err}
 	var verified *oidc.IDToken
 	if err == nil {
 		verified, err = oidc.NewVerifier(i.config.Issuer, &keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms}).Verify(ctx, signed)
 	}
-	if keys.away {
+	if keys.away != nil {
+		if ctx.Err() == nil {
+			i.say.Do(func() {
+				i.log.ErrorContext(ctx, "the token issuer's keys cannot be fetched; its tokens are refused", "issuer", i.config.Issuer, "error", rpc.Cut(keys.away.Error(), maxCause))
+			})
+		}
 		return Token{}, status.Error(codes.Unavailable, "the token issuer cannot be reached")
 	}
 	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {

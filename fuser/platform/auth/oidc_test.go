@@ -1,15 +1,41 @@
 package auth_test
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/auth/authtest"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
+
+// TestIssuerOfAnotherName: the log says once why no token of the issuer counts.
+func TestIssuerOfAnotherName(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	access := auth.Access{OIDC: auth.OIDC{Issuer: authtest.NewIssuer(t).URL + "/", Audience: "triskele"}}
+	server, at, err := auth.Listener{Listen: "127.0.0.1:0", TLS: plain}.Open(access, service(t), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = at.Close() }()
+	shown := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer a.b.c"))
+	for range 3 {
+		if _, err := server.Gate(shown, triskelev1.MemoryService_Get_FullMethodName); status.Code(err) != codes.Unavailable {
+			t.Errorf("got %v, want UNAVAILABLE", err)
+		}
+	}
+	if strings.Count(log.String(), "did not match the issuer") != 1 {
+		t.Errorf("got the log %q, want one line with the cause", &log)
+	}
+}
 
 // TestOIDC: tokens that the issuer signed for us count, by what they claim, and no others; our own count beside them.
 func TestOIDC(t *testing.T) {

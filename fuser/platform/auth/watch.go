@@ -15,7 +15,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
-// complain is the least time between two log lines about unreadable tokens.
+// complain is the least time between two log lines about unreadable tokens, or about keys of an issuer.
 const complain = 10 * time.Minute
 
 // watched are the tokens of a file, at most every old. The last good ones hold while the file is unreadable or
