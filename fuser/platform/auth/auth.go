@@ -125,6 +125,9 @@ func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Log
 	if a.Tokens == "" && a.OIDC.Issuer == "" {
 		return nil, nil
 	}
+	if !(a.RateLimit >= 0 && a.Quota >= 0) {
+		return nil, fmt.Errorf("--rate-limit %g and --write-quota %g must not be negative; 0 is no limit", a.RateLimit, a.Quota)
+	}
 	audit, err := openAudit(a.Audit)
 	if err != nil {
 		return nil, fmt.Errorf("--audit: %w", err)

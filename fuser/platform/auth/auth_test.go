@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -552,6 +553,7 @@ func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	authority := authtest.NewAuthority(t)
 	good := authority.Issue(t, "leg")
+	file, _ := tokens(t, auth.Token{Namespaces: []string{"*"}, Scopes: auth.Scopes})
 	bad := filepath.Join(t.TempDir(), "bad")
 	if err := os.WriteFile(bad, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
@@ -573,6 +575,8 @@ func TestBadFiles(t *testing.T) {
 		"authorities' names": {auth.Listener{TLS: with(func(t *auth.TLS) { t.CA = "" }), Clients: []string{"x"}}, auth.Access{}, "--tls-ca"},
 		"no interval":        {auth.Listener{TLS: with(func(t *auth.TLS) { t.Reload = 0 })}, auth.Access{}, "--tls-reload"},
 		"tokens":             {auth.Listener{TLS: plain}, auth.Access{Tokens: bad}, "--tokens"},
+		"no rate":            {auth.Listener{TLS: plain}, auth.Access{Tokens: file, RateLimit: -1}, "--rate-limit"},
+		"no quota":           {auth.Listener{TLS: plain}, auth.Access{Tokens: file, Quota: math.NaN()}, "--write-quota"},
 		"no audit":           {auth.Listener{TLS: plain}, auth.Access{Tokens: bad, Audit: t.TempDir()}, "--audit"},
 	} {
 		t.Run(name, func(t *testing.T) {
