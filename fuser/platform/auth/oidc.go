@@ -26,6 +26,8 @@ const (
 	issuerTimeout = 5 * time.Second
 	// maxCause bounds the text of its errors in a log line, in bytes.
 	maxCause = 1000
+	// longestSubject is the longest that the standard allows, in characters.
+	longestSubject = 255
 	// scopePrefix marks our scopes in a token that is for other services, too.
 	scopePrefix = "triskele."
 )
@@ -134,7 +136,7 @@ func (i *issuer) verify(ctx context.Context, signed string) (Token, error) {
 	if err := verified.Claims(&claims); err != nil {
 		return Token{}, status.Error(codes.Unauthenticated, "the token's claims cannot be read")
 	}
-	token := Token{ID: fmt.Sprintf("%.64q", verified.Subject), Namespaces: claims.Namespaces}
+	token := Token{ID: fmt.Sprintf("%.*q", longestSubject, verified.Subject), Namespaces: claims.Namespaces}
 	for scope := range strings.FieldsSeq(claims.Scope) {
 		if ours, ok := strings.CutPrefix(scope, scopePrefix); ok {
 			token.Scopes = append(token.Scopes, Scope(ours))

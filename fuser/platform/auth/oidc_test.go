@@ -37,6 +37,22 @@ func TestIssuerOfAnotherName(t *testing.T) {
 	}
 }
 
+// TestLongSubjects: callers whose names differ at the end only have limits of their own, as the accounts of a Kubernetes cluster do.
+func TestLongSubjects(t *testing.T) {
+	t.Parallel()
+	p := authtest.NewIssuer(t)
+	address := serve(t, auth.Listener{TLS: plain}, auth.Access{OIDC: auth.OIDC{Issuer: p.URL, Audience: "triskele"}, RateLimit: 0.001})
+	for _, name := range []string{"billing", "support"} {
+		token := p.Sign(t, map[string]any{
+			"iss": p.URL, "aud": "triskele", "sub": "system:serviceaccount:" + strings.Repeat("n", 63) + ":" + name, "exp": time.Now().Add(time.Hour).Unix(),
+			"scope": "triskele.read", "triskele_namespaces": []string{"a"},
+		})
+		if err := get(t.Context(), dial(t, address, plain, token), "a"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestOIDC: tokens that the issuer signed for us count, by what they claim, and no others; our own count beside them.
 func TestOIDC(t *testing.T) {
 	t.Parallel()
