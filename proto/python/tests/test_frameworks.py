@@ -76,6 +76,12 @@ def test_langgraph_items(client, store, namespace):
     assert store.list_namespaces(prefix=prefix, suffix=("bob",)) == [(*prefix, "bob")]
     assert store.list_namespaces(prefix=(prefix[0], "*"), suffix=("ada",), limit=1) == [ada] or len(prefix) != 2
 
+    essay = {"text": "tea " * 8000, "cups": 2}
+    store.put(ada, "essay", essay)
+    assert store.get(ada, "essay").value == essay
+    assert [i.key for i in store.search(prefix, filter=essay)] == ["essay"]
+    store.delete(ada, "essay")
+
     memory = next(m for m in client.list("/".join(ada)) if m.source == "langgraph:music")
     client.update("/".join(ada), memory.id, content="Ada likes Bach.")
     assert store.get(ada, "music").value == {"content": "Ada likes Bach."}

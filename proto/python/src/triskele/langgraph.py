@@ -35,6 +35,7 @@ _SOURCE = "langgraph:"
 _KEYS = uuid.UUID("7d9c2f2e-52a8-4c1b-9d53-3f0a8f1f6a3e")  # of ids that are made of keys
 _NAMESPACES = 16  # of a recall, at most
 _HITS = 1000  # of a recall, at most
+_FILTERED = 128  # bytes of a text that the gateway filters by, at most: metadata have room for 16 KiB
 
 
 class TriskeleStore(BaseStore):
@@ -82,7 +83,7 @@ class TriskeleStore(BaseStore):
 
     def _search(self, op: SearchOp) -> Iterator[SearchItem]:
         names = self._below(op.namespace_prefix)
-        plain = {key: value for key, value in (op.filter or {}).items() if isinstance(value, (str, bool, int, float))}
+        plain = _scalars(op.filter or {})
         fields: dict[str, Any] = {"filter": {"metadata": plain}} if 0 < len(plain) <= 16 else {}
         if op.query:
             # Without conditions that are checked here, the best of the recall are the best.
@@ -123,8 +124,12 @@ def _id(namespace: tuple[str, ...], key: str) -> str:
 
 
 def _scalars(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what of a value the gateway can filter by."""
-    return {key: item for key, item in value.items() if isinstance(item, (str, bool, int, float))}
+    """Returns what of a value, or of a filter, the gateway can filter by."""
+    return {
+        key: item
+        for key, item in value.items()
+        if isinstance(item, (bool, int, float)) or isinstance(item, str) and len(item.encode(errors="replace")) <= _FILTERED
+    }
 
 
 def _parts(memory: memory_pb2.Memory) -> dict[str, Any]:
