@@ -26,14 +26,14 @@ func newMetrics(meter metric.Meter) metrics {
 		return telemetry.Must(meter.Int64Counter(name, metric.WithDescription(description)))
 	}
 	return metrics{
-		recallTime: seconds("triskele.recall.duration", "Duration of a recall, by outcome: ok, degraded, failed."),
+		recallTime: seconds("triskele.recall.duration", "Duration of a recall, by outcome: ok, degraded, failed, invalid, cancelled."),
 		legTime:    seconds("triskele.leg.duration", "Duration of a leg's search as the gateway saw it, by leg and state."),
 		legShare: telemetry.Must(meter.Float64Histogram("triskele.leg.budget_used", metric.WithUnit("1"),
 			metric.WithDescription("Share of its budget that a leg took, by leg; about 1 for one that timed out."),
 			metric.WithExplicitBucketBoundaries(.1, .2, .3, .4, .5, .6, .7, .8, .9, .95, 1, 1.05, 1.25))),
 		contentsTime: seconds("triskele.contents.duration", "Duration of fetching the contents of hits, by state."),
 		rerankTime:   seconds("triskele.rerank.duration", "Duration of reranking, by state."),
-		recalls:      counter("triskele.recalls", "Recalls by outcome: ok, degraded, failed."),
+		recalls:      counter("triskele.recalls", "Recalls by outcome: ok, degraded, failed, invalid, cancelled."),
 		missed:       counter("triskele.deadline.misses", "Searches that did not end within their budget, or were not started for lack of time, by leg."),
 		open:         telemetry.Must(meter.Int64UpDownCounter("triskele.breaker.open", metric.WithDescription("Legs whose circuit breaker is open, by leg."))),
 	}
@@ -42,7 +42,7 @@ func newMetrics(meter metric.Meter) metrics {
 // begin adds 0 to the counters, so that they exist from the start and the first event shows as a rise.
 func (m metrics) begin(legs []Leg) {
 	ctx := context.Background()
-	for _, outcome := range []string{"ok", "degraded", "failed"} {
+	for _, outcome := range []string{"ok", "degraded", "failed", "invalid", "cancelled"} {
 		m.recalls.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
 	}
 	for _, leg := range legs {

@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -35,13 +37,18 @@ func (g *Gateway) startRecall(ctx context.Context, start time.Time, req *triskel
 	return ctx, span
 }
 
-// endRecall ends the span of a recall, and counts and times the recall.
+// endRecall ends the span of a recall, and counts and times the recall. What is the caller's doing is no failure of the gateway.
 func (g *Gateway) endRecall(ctx context.Context, span trace.Span, start time.Time, resp *triskelev1.RecallResponse, err error) {
 	result := "ok"
-	if err != nil {
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		result = "cancelled"
+	case status.Code(err) == codes.InvalidArgument:
+		result = "invalid"
+	case err != nil:
 		result = "failed"
 		span.SetStatus(otelcodes.Error, status.Code(err).String())
-	} else {
+	default:
 		span.SetAttributes(
 			attribute.Int("gen_ai.memory.record.count", len(resp.GetHits())),
 			attribute.Int("gen_ai.memory.search.result.count", len(resp.GetHits())), // its name in earlier conventions

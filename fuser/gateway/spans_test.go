@@ -2,9 +2,12 @@ package gateway_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -157,5 +161,47 @@ func TestDegradedRecallIsOneLine(t *testing.T) {
 	log.Reset()
 	if _, err := recall(memories{}, finds(bm25, "a"), finds(cosine, "a"), finds(hops)); err != nil || log.Len() > 0 {
 		t.Errorf("%v, and a whole recall writes %s", err, &log)
+	}
+}
+
+// TestOutcomes counts recalls by how they ended. Only what is the gateway's doing is a failure, by which alerts go.
+func TestOutcomes(t *testing.T) {
+	process, err := telemetry.Start(t.Context(), telemetry.Scraped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := gateway.DefaultConfig()
+	config.Legs = gateway.DefaultLegs(nil)
+	gone, cancel := context.WithCancel(t.Context())
+	leaving := leg{search: func(ctx context.Context, _ *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+		cancel()
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}}
+	nothing := []triskelev1.LegServiceClient{finds(bm25), finds(cosine), finds(hops)}
+	for _, x := range []struct {
+		ctx       context.Context
+		namespace string
+		legs      []triskelev1.LegServiceClient
+	}{
+		{t.Context(), "n", nothing},
+		{t.Context(), "n", []triskelev1.LegServiceClient{finds(bm25), finds(cosine), fails(codes.Internal)}},
+		{t.Context(), "n", []triskelev1.LegServiceClient{fails(codes.Internal), fails(codes.Internal), fails(codes.Internal)}},
+		{t.Context(), "nowhere", nothing},
+		{gone, "n", []triskelev1.LegServiceClient{leaving, leaving, leaving}},
+	} {
+		g, err := gateway.New(config, x.legs, memories{}, process.Service("fuser"), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = g.Recall(x.ctx, request(func(r *triskelev1.RecallRequest) { r.Namespaces = []string{x.namespace} }))
+		g.Close()
+	}
+	w := httptest.NewRecorder()
+	process.Metrics().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	for _, outcome := range []string{"ok", "degraded", "failed", "invalid", "cancelled"} {
+		if want := fmt.Sprintf("triskele_recalls_total{outcome=%q,service_name=\"fuser\"} 1\n", outcome); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %s in\n%s", want, w.Body)
+		}
 	}
 }
