@@ -141,7 +141,7 @@ func newHandler(ctx context.Context, inside *rpc.Local, origins []string) (http.
 		if strings.Contains(origin, "*") {
 			return nil, fmt.Errorf("--http-allow-origin: %q must be one origin, without *", origin)
 		}
-		if err := own.AddTrustedOrigin(origin); err != nil {
+		if err := own.AddTrustedOrigin(strings.ToLower(origin)); err != nil { // as browsers send it
 			return nil, fmt.Errorf("--http-allow-origin: %w", err)
 		}
 	}

@@ -354,7 +354,7 @@ func TestGoneCaller(t *testing.T) {
 
 func TestOrigins(t *testing.T) {
 	const friend = "https://app.example"
-	g := start(t, web.Flags{HTTP: true, Origins: []string{friend}}, auth.Listener{}, auth.Access{})
+	g := start(t, web.Flags{HTTP: true, Origins: []string{"https://App.Example"}}, auth.Listener{}, auth.Access{}) // browsers send it in lower case
 	url := "http://" + g.address + "/v1/recall"
 	for name, x := range map[string]struct {
 		method, body string
