@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -44,15 +45,17 @@ func TestExitCodes(t *testing.T) {
 		ends string
 		flag string
 		want int
+		env  []string
 	}{
-		{"well", "--admin=off", 0}, {"failure", "--admin=off", 1}, {"wrong", "--admin=off", 2},
-		{"well", "--trace-slow=-1s", 2}, {"well", "--tls-clients=x", 2}, {"well", "--admin=0.0.0.0:0", 2},
+		{"well", "--admin=off", 0, nil}, {"failure", "--admin=off", 1, nil}, {"wrong", "--admin=off", 2, nil},
+		{"well", "--trace-slow=-1s", 2, nil}, {"well", "--tls-clients=x", 2, nil}, {"well", "--admin=0.0.0.0:0", 2, nil},
+		{"well", "--admin=off", 2, []string{"OTEL_TRACES_SAMPLER=sometimes"}}, {"well", "--admin=off", 2, []string{"OTEL_METRICS_EXPORTER=nonsense"}},
 	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], x.flag)
-		cmd.Env = append(os.Environ(), "ENDS="+x.ends, "TRISKELE_CONFIG=off")
+		cmd.Env = slices.Concat(os.Environ(), []string{"ENDS=" + x.ends, "TRISKELE_CONFIG=off"}, x.env)
 		out, _ := cmd.CombinedOutput()
 		if got := cmd.ProcessState.ExitCode(); got != x.want {
-			t.Errorf("one that ends %s, with %s: got %d, want %d: %s", x.ends, x.flag, got, x.want, out)
+			t.Errorf("one that ends %s, with %s and %s: got %d, want %d: %s", x.ends, x.flag, x.env, got, x.want, out)
 		}
 	}
 }

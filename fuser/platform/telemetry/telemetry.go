@@ -26,6 +26,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/triskele/triskele/fuser/platform/settings"
 )
 
 // ScopeName is the instrumentation scope of all spans this project records itself.
@@ -74,13 +76,13 @@ type Service struct {
 // Option changes what Start sets up.
 type Option func(*Process)
 
-// Start reads the OTEL_* variables and prepares the exporters they ask for.
-func Start(ctx context.Context, options ...Option) (*Process, error) {
+// Start reads the OTEL_* variables and prepares the exporters they ask for. Its errors are about the variables.
+func Start(ctx context.Context, options ...Option) (_ *Process, err error) {
+	defer func() { err = settings.Wrong(err) }()
 	p := &Process{recorder: NewRecorder(), services: map[string]*Service{}}
 	for _, option := range options {
 		option(p)
 	}
-	var err error
 	if p.sampler, err = samplerFromEnvironment(); err != nil {
 		return nil, err
 	}
