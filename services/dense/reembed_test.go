@@ -474,7 +474,7 @@ func TestCancelAndPrune(t *testing.T) {
 		}
 		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) { // noticed within a second
 			_, err := s.Search(t.Context(), leg.Query{Namespace: "ns", Text: "cello", Depth: 1})
-			if err != nil && strings.Contains(err.Error(), "removed") {
+			if unable, ok := errors.AsType[*leg.UnableError](err); ok && strings.Contains(unable.Reason, "restart this process") {
 				break
 			}
 			if err != nil || time.Since(begun) > time.Minute {

@@ -254,14 +254,14 @@ func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores 
 type modelUse struct {
 	at     time.Time // of the answer
 	reason string    // why the model is not active; "" if it is
-	err    error     // *statusError of a model that has been removed
+	err    error     // *leg.UnableError of a model that has been removed
 }
 
 // An answer is used for lookAgain. Another is then asked for in the background, and a search waits for it if the answer is
 // older than lookBy. It waits for lookTime: the database may be away. askTime bounds asking.
 const lookAgain, lookBy, lookTime, askTime = 500 * time.Millisecond, time.Second, 50 * time.Millisecond, 5 * time.Second
 
-// outdated returns the reason why the model is not active, or "". It returns a *statusError if the model has been removed.
+// outdated returns the reason why the model is not active, or "". It returns a *leg.UnableError if the model has been removed.
 func (l *Leg) outdated(ctx context.Context) (string, error) {
 	use := l.use.Load()
 	if age := time.Since(use.at); age >= lookAgain && l.asking.CompareAndSwap(false, true) {
@@ -297,7 +297,7 @@ func (l *Leg) askUse(ctx context.Context, use modelUse) *modelUse {
 			return err
 		}
 		if use = (modelUse{reason: reason}); state.status == "" {
-			use.err = fmt.Errorf("%s: %w", l.embedder.Model(), &statusError{})
+			use.err = &leg.UnableError{Reason: reason, Cause: &statusError{}}
 		}
 		return nil
 	})
