@@ -571,6 +571,15 @@ func TestMigrate(t *testing.T) {
 	if got := run("", "migrate", "status", "--store=sqlite", database); got.code != 1 || !strings.Contains(got.err, "no database exists at") {
 		t.Errorf("status of nothing: %+v", got)
 	}
+	empty := "--sqlite=" + filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(strings.TrimPrefix(empty, "--sqlite="), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"queue", "list"}, {"queue", "retry"}, {"curation", "off"}} {
+		if got := run("", append(args, empty)...); got.code != 1 || !strings.Contains(got.err, "run `triskele migrate up`") {
+			t.Errorf("%q of a database without tables: %+v", args, got)
+		}
+	}
 	wantContains(t, "migrate up", must(t, "", "migrate", "up", "--store=sqlite", database), "applied memory 302_", "applied graph 302_")
 	wantContains(t, "migrate up again", must(t, "", "migrate", "up", "--store=sqlite", database), "nothing to do")
 	out := must(t, "", "migrate", "status", "--store=sqlite", database)

@@ -98,8 +98,8 @@ type curationOffCmd struct {
 
 // Run switches curation off. A process started with a model switches it on again.
 func (c *curationOffCmd) Run(ctx context.Context, env *Env) error {
-	return c.existing(ctx, env, func(b *backend.Backend) error {
+	return c.migrated(ctx, env, func(b *backend.Backend) error {
 		err := b.Memory().SetCuration(ctx, false)
 		return env.answer(err, c.JSON, map[string]bool{"on": false}, "curation is off\n")
-	})
+	}, "memory")
 }

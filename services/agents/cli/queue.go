@@ -24,7 +24,7 @@ type selectionFlags struct {
 }
 
 func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(*queue.Queue) error) error {
-	return f.existing(ctx, env, func(b *backend.Backend) error { return fn(b.Queue()) })
+	return f.migrated(ctx, env, func(b *backend.Backend) error { return fn(b.Queue()) }, "memory")
 }
 
 type queueListCmd struct {
