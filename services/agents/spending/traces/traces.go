@@ -148,7 +148,7 @@ func (q Query) get(ctx context.Context, base, path string, values url.Values, de
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%s answers %s: say who asks with --header \"Authorization=Bearer TOKEN\"", at.Redacted(), resp.Status)
+		return fmt.Errorf("%s answers %s: say who asks with --header \"Authorization=Bearer TOKEN\", for a gateway with a token that has the scope admin in the namespace *", at.Redacted(), resp.Status)
 	default:
 		if text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)); resp.StatusCode == http.StatusNotFound && strings.Contains(string(text), noTraces) {
 			return nil

@@ -140,18 +140,18 @@ func TestSpansOfATraceMayBeApart(t *testing.T) {
 
 func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
 	base := serve(t, map[string]string{"/api/traces": `<!doctype html>`, "/api/v3/traces": `<!doctype html>`, "/api/search": `{"traces":[{"traceID":"17"}]}`}, nil)
-	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	defer closed.Close()
 	type source func(context.Context, string, traces.Query) ([]otlp.Trace, error)
 	for want, try := range map[string]struct {
 		source
 		base string
 	}{
-		"/api/v3/traces: document 1": {traces.Jaeger, base},
-		"404 Not Found":              {traces.Tempo, base},
-		"document 1":                 {traces.Recent, base},
-		"--header":                   {traces.Recent, closed.URL},
-		"is not a URL":               {traces.Jaeger, "localhost"},
+		"/api/v3/traces: document 1":       {traces.Jaeger, base},
+		"404 Not Found":                    {traces.Tempo, base},
+		"document 1":                       {traces.Recent, base},
+		"a token that has the scope admin": {traces.Recent, closed.URL},
+		"is not a URL":                     {traces.Jaeger, "localhost"},
 	} {
 		if _, err := try.source(t.Context(), try.base, query); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
