@@ -198,6 +198,11 @@ func undo(ctx context.Context, tx transaction, d Decision, memory, target record
 	if err := d.rewrite(ctx, tx, &memory, &target, changeMemory, changeTarget); err != nil {
 		return Decision{}, nil, err
 	}
+	for judged, now := range map[Seen]int64{d.Memory: d.memoryAfter, d.Target: d.targetAfter} {
+		if err := tx.restored(ctx, d.Namespace, judged, now); err != nil {
+			return Decision{}, nil, err
+		}
+	}
 	d.RevertedAt = record.Now()
 	d.Before, d.Content = "", "" // no longer needed, and may quote a memory that will be forgotten
 	return d, []record.Record{memory, target}, tx.setDecision(ctx, d)

@@ -101,6 +101,19 @@ func (tx transaction) setDecision(ctx context.Context, d Decision) error {
 	return err
 }
 
+// restored tells earlier decisions that a reversal has made a memory again what it was at a revision that one of them made. They can be
+// reverted in their turn.
+func (tx transaction) restored(ctx context.Context, namespace string, judged Seen, now int64) error {
+	if now == 0 {
+		return nil // the reversal did not change it
+	}
+	_, err := tx.In(namespace).Exec(ctx, `UPDATE memory.curation_decisions
+		SET memory_after = CASE WHEN memory_id = $2 THEN $4 ELSE memory_after END, target_after = CASE WHEN target_id = $2 THEN $4 ELSE target_after END
+		WHERE namespace = $1 AND reverted_at IS NULL AND (memory_id = $2 AND memory_after = $3 OR target_id = $2 AND target_after = $3)`,
+		namespace, judged.ID, judged.Revision, now)
+	return err
+}
+
 // rewrites returns the unreverted updates of all memories that were rewritten from one of ids, by target, newest first. No other
 // can be added until the transaction ends.
 func (tx transaction) rewrites(ctx context.Context, namespace string, ids []uuid.UUID) ([]Decision, error) {

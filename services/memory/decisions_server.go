@@ -59,7 +59,7 @@ func (s *Server) RevertDecision(ctx context.Context, req *triskelev1.RevertDecis
 	case errors.Is(err, ErrReverted):
 		return nil, status.Error(codes.FailedPrecondition, "id: the decision has been reverted already")
 	case errors.Is(err, ErrRevision):
-		return nil, status.Error(codes.FailedPrecondition, "id: a memory that the decision changed has been changed since; undo that change by hand")
+		return nil, status.Error(codes.FailedPrecondition, "id: a memory that the decision changed has been changed since: revert later decisions about it first, or undo the change by hand")
 	case err != nil:
 		return nil, storeError(err)
 	}

@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -227,6 +228,31 @@ func TestReversalIsRefusedAfterAChange(t *testing.T) {
 		}
 		if _, _, err := f.Memory.RevertDecision(t.Context(), "n", d.ID); err != nil {
 			t.Errorf("revert of a no-op: %v", err)
+		}
+	})
+}
+
+// TestDecisionsAreRevertedOneAfterAnother: what a reversal makes again is what the decision before it made.
+func TestDecisionsAreRevertedOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		older, newer := pair(t, f, "n")
+		stack := []memory.Decision{decide(t, f, judgement(memory.ActionUpdate, newer, older))}
+		for i, action := range []memory.Action{memory.ActionUpdate, memory.ActionSupersede} {
+			next := storetest.Record("n", fmt.Sprintf("The door was painted again, %d.", i), nil)
+			f.Insert(t, next)
+			stack = append(stack, decide(t, f, judgement(action, get(t, f, "n", next.ID), get(t, f, "n", older.ID))))
+		}
+		if _, _, err := f.Memory.RevertDecision(t.Context(), "n", stack[0].ID); !errors.Is(err, memory.ErrRevision) {
+			t.Errorf("revert the first one before the others: %v, want ErrRevision", err)
+		}
+		for i, d := range slices.Backward(stack) {
+			if _, _, err := f.Memory.RevertDecision(t.Context(), "n", d.ID); err != nil {
+				t.Fatalf("revert decision %d: %v", i, err)
+			}
+		}
+		if got, want := contents(get(t, f, "n", older.ID)), contents(older); !reflect.DeepEqual(got, want) {
+			t.Errorf("in the end got %+v, want %+v", got, want)
 		}
 	})
 }
