@@ -20,7 +20,10 @@ type evalCmd struct {
 
 // Validate refuses contradictory flags.
 func (c *evalCmd) Validate() error {
-	if c.Store == "postgres" && c.Postgres == "" {
+	switch {
+	case c.Gateway != "" && c.Scorer != "bm25":
+		return errors.New("--scorer is not for a gateway, which ranks as it is set")
+	case c.Store == "postgres" && c.Postgres == "":
 		return errors.New("--store postgres needs --postgres URL")
 	}
 	return nil
