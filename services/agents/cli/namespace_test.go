@@ -22,7 +22,7 @@ func TestNamespaceCommands(t *testing.T) {
 		t.Errorf("list --json:\n%s", out)
 	}
 	wantContains(t, "list of none", must(t, "", "namespace", "list", "zzz", to), "nothing found")
-	wantContains(t, "stats", must(t, "", "namespace", "stats", "acme/bot", to), "2: 2 live, 0 superseded, 0 expired", "sensitive      1\n", "dense index")
+	wantContains(t, "stats", must(t, "", "namespace", "stats", "acme/bot", to), "2: 2 live, 0 superseded, 0 expired", "sensitive         1\n", "dense index")
 	stats := &triskelev1.GetNamespaceResponse{}
 	if err := protojson.Unmarshal([]byte(must(t, "", "namespace", "stats", "acme/bot", "--json", to)), stats); err != nil || stats.GetStatistics().GetBytes() == 0 {
 		t.Errorf("stats --json: %v, %v", stats, err)

@@ -141,7 +141,7 @@ func (s Style) DecisionInFull(d *triskelev1.Decision, memories []*triskelev1.Mem
 // Namespace draws a namespace with its statistics.
 func (s Style) Namespace(n *triskelev1.GetNamespaceResponse) string {
 	var b strings.Builder
-	field := func(name, value string) { b.WriteString(s.Dim(fit(name, 15)) + value + "\n") }
+	field := func(name, value string) { b.WriteString(s.Dim(fit(name, len("extraction index  "))) + value + "\n") }
 	st := n.GetStatistics()
 	field("namespace", Plain(n.GetNamespace()))
 	field("created", n.GetCreatedAt().AsTime().Format("2006-01-02 15:04:05 MST"))

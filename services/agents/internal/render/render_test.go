@@ -244,7 +244,7 @@ func TestNamespace(t *testing.T) {
 		Namespace: "acme/notes", CreatedAt: timestamppb.New(day), Memories: 12,
 		Statistics: &triskelev1.NamespaceStatistics{
 			Live: 9, Superseded: 2, Expired: 1, Sensitive: 3, Bytes: 5_400_000,
-			Indexes: []*triskelev1.IndexLag{{Index: "dense", Pending: 4, Dead: 1, Lag: durationpb.New(83 * time.Second)}, {Index: "graph"}},
+			Indexes: []*triskelev1.IndexLag{{Index: "dense", Pending: 4, Dead: 1, Lag: durationpb.New(83 * time.Second)}, {Index: "extraction"}, {Index: "graph"}},
 		},
 	}
 	golden(t, "namespace.golden", render.Style{}.Namespace(n))
