@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,6 +64,16 @@ func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) er
 	})
 }
 
+// mentioned returns an error if no memory mentions one of the concepts.
+func mentioned(v *graph.View, concepts ...string) error {
+	for _, name := range concepts {
+		if _, known := v.Concept(name); !known {
+			return fmt.Errorf("no memory of the namespace mentions %q", name)
+		}
+	}
+	return nil
+}
+
 type graphShowCmd struct {
 	Concept string `arg:"" help:"Name of the concept, in any spelling."`
 	jsonFlag
@@ -74,7 +85,7 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		concept, known := v.Concept(c.Concept)
 		if !known {
-			return errors.New("no memory of the namespace mentions this concept")
+			return mentioned(v, c.Concept)
 		}
 		style := env.style()
 		var out strings.Builder
@@ -114,7 +125,7 @@ func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		list := v.Neighbours(c.Concept)
 		if len(list) == 0 {
-			return errors.New("the concept has no neighbours")
+			return cmp.Or(mentioned(v, c.Concept), errors.New("the concept has no neighbours"))
 		}
 		for _, n := range list[:min(len(list), max(c.Limit, 0))] {
 			text := fmt.Sprintf("%4d  %s", n.Memories, render.Plain(n.Name))
@@ -141,7 +152,7 @@ func (c *graphPathCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		steps := v.Path(c.From, c.To)
 		if len(steps) == 0 {
-			return errors.New("no path leads from one to the other")
+			return cmp.Or(mentioned(v, c.From, c.To), errors.New("no path leads from one to the other"))
 		}
 		return env.show(c.JSON, steps, drawPath(steps))
 	})

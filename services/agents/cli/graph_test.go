@@ -103,7 +103,7 @@ func TestGraph(t *testing.T) {
 		t.Errorf("exported\n%safter an import of\n%s", again, exported)
 	}
 	for _, args := range [][]string{{"show", "Zanzibar"}, {"neighbors", "Zanzibar"}, {"path", "Teo", "Zanzibar"}} {
-		if got := run("", append(append([]string{"graph"}, args...), one)...); got.code != 1 {
+		if got := run("", append(append([]string{"graph"}, args...), one)...); got.code != 1 || !strings.Contains(got.err, `mentions "Zanzibar"`) {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
