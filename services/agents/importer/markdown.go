@@ -56,6 +56,7 @@ type Markdown struct {
 	unread    []Item   // folders that cannot be read
 	index     noteIndex
 	imported  map[string]storedNote // what earlier imports have stored, by thread
+	others    map[string]string     // folders that have the note whose memory a note would replace, by the note's path
 	sensitive map[string]bool       // texts
 }
 
@@ -152,6 +153,33 @@ func (s *Markdown) compare(ctx context.Context, memories triskelev1.MemoryServic
 		}
 		s.imported[m.GetThread()] = note
 	}
+	return s.compareFolders(ctx, gateway)
+}
+
+// compareFolders finds notes that another folder has under the same path, and so with the same id. A folder that moved is no other one:
+// the notes are no longer where they were.
+func (s *Markdown) compareFolders(ctx context.Context, gateway client.Client) error {
+	s.others = map[string]string{}
+	fresh := map[string]string{} // notes by the id of their first passage
+	for _, name := range s.notes {
+		if _, known := s.imported[threadOf(name)]; !known {
+			fresh[s.id(name)] = name
+		}
+	}
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(fresh)), pageSize) {
+		resp, err := gateway.Memories.Get(ctx, &triskelev1.GetRequest{Namespace: s.namespace, Ids: ids})
+		if err != nil {
+			return err
+		}
+		for _, m := range resp.GetMemories() {
+			name, other := fresh[m.GetId()], m.GetMetadata().GetFields()[NoteFolder].GetStringValue()
+			theirs, missing := os.Stat(filepath.Join(other, name))
+			own, err := fs.Stat(s.folder, name)
+			if other != "" && missing == nil && err == nil && !os.SameFile(theirs, own) {
+				s.others[name] = other
+			}
+		}
+	}
 	return nil
 }
 
@@ -240,7 +268,10 @@ type noteError struct {
 
 func (s *Markdown) items(name string) ([]Item, error) {
 	matter, text, changed, wrong := s.open(name)
+	other, taken := s.others[name]
 	switch {
+	case taken:
+		return []Item{skip(name, "note of another folder", other+" has a note of this path in the namespace: give each folder a namespace of its own")}, nil
 	case wrong != nil && wrong.text == "":
 		return []Item{skip(name, wrong.reason, wrong.detail)}, nil
 	case wrong != nil: // front matter may say that the note is sensitive

@@ -513,6 +513,44 @@ func TestSync(t *testing.T) {
 	sync("third", 0, 1, 0, 0)
 }
 
+// TestFoldersDoNotTakeEachOthersNotes: notes of two folders with the same path would have one memory. A folder that has moved keeps its own.
+func TestFoldersDoNotTakeEachOthersNotes(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	base := t.TempDir()
+	sync := func(name string, stored, unchanged, updated, skipped int64) *importer.Report {
+		t.Helper()
+		folder, err := importer.OpenFolder(filepath.Join(base, name), "notes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := importer.Run(t.Context(), f.Client(t), folder, importer.Options{})
+		if err := errors.Join(err, folder.Close()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, name, report, stored, unchanged, updated, 0, skipped)
+		return report
+	}
+	for file, text := range map[string]string{"boats/README.md": "Boats are built here.", "bread/README.md": "Bread is baked here.", "bread/Rye.md": "Rye."} {
+		path := filepath.Join(base, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync("boats", 1, 0, 0, 0)
+	report := sync("bread", 1, 0, 0, 1)
+	if len(report.Problems) != 1 || report.Problems[0].Position != "README.md" || !strings.Contains(report.Problems[0].Detail, filepath.Join(base, "boats")) {
+		t.Errorf("told of %+v, want README.md and the folder that has it", report.Problems)
+	}
+	sync("boats", 0, 1, 0, 0)
+	err := errors.Join(os.Rename(filepath.Join(base, "boats"), filepath.Join(base, "moved")), os.Symlink("moved", filepath.Join(base, "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sync("moved", 0, 0, 1, 0)
+	sync("link", 0, 0, 1, 0)
+}
+
 // A note that is edited after somebody has superseded its memory stays superseded, and the report says by what.
 func TestSupersededNotesAreNamed(t *testing.T) {
 	t.Parallel()
