@@ -241,12 +241,18 @@ func summary(resp *triskelev1.RecallResponse, drawn int) string {
 
 // legs draws a line for each leg, and one for the reranker if the recall had one.
 func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport, reranker *triskelev1.RerankReport) {
+	name := func(leg *triskelev1.LegReport) string {
+		if slices.ContainsFunc(legs, func(other *triskelev1.LegReport) bool { return other.GetNamespace() != leg.GetNamespace() }) {
+			return Plain(leg.GetLeg() + " in " + leg.GetNamespace())
+		}
+		return Plain(leg.GetLeg())
+	}
 	width := 0
 	if reranker != nil {
 		width = len("reranker")
 	}
 	for _, leg := range legs {
-		width = max(width, len(leg.GetLeg()))
+		width = max(width, len(name(leg)))
 	}
 	line := func(name, returned string, state triskelev1.LegState, spent, budget *durationpb.Duration, behind, note string) {
 		figures := fmt.Sprintf("  %8s  %8s of %s", returned, Duration(spent.AsDuration()), Duration(budget.AsDuration()))
@@ -259,7 +265,7 @@ func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport, reranker *
 		s.note(b, taken, note)
 	}
 	for _, leg := range legs {
-		line(Plain(leg.GetLeg()), Count(int64(leg.GetReturned()), "hit", "hits"), leg.GetState(), leg.GetSpent(), leg.GetBudget(), freshness(leg), leg.GetReason())
+		line(name(leg), Count(int64(leg.GetReturned()), "hit", "hits"), leg.GetState(), leg.GetSpent(), leg.GetBudget(), freshness(leg), leg.GetReason())
 	}
 	if r := reranker; r != nil {
 		line("reranker", Count(int64(r.GetReranked()), "text", "texts"), r.GetState(), r.GetSpent(), r.GetBudget(), "", r.GetModel()+" "+r.GetReason())
