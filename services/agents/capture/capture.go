@@ -31,6 +31,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/clip"
+	"github.com/triskele/triskele/fuser/platform/replace"
 	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/secrets"
@@ -330,7 +331,10 @@ func (s Session) keep(next int64) error {
 	if err := os.MkdirAll(s.State, 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(s.file(), fmt.Appendf(nil, "{\"next\":%d}\n", next), 0o600)
+	return replace.File(s.file(), func(file *os.File) error { // another event may read it meanwhile
+		_, err := fmt.Fprintf(file, "{\"next\":%d}\n", next)
+		return err
+	})
 }
 
 // file is the file of the transcript's position. Its name does not tell the session's.

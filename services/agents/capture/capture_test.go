@@ -247,7 +247,7 @@ func TestIgnoredNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(folder, capture.IgnoreFile)
-	if err := os.WriteFile(file, []byte("\ufeff/secret\r\n/src/key.txt\r\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("\ufeff/secret\r\n/src/key.txt\r\nMy private notes/\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ignore, err := capture.ReadIgnore(below)
@@ -257,6 +257,7 @@ func TestIgnoredNames(t *testing.T) {
 	for text, want := range map[string]bool{
 		"read ../secret/plan.md": true, "read key.txt.": true, "in ./key.txt:12:3": true, "`secret/x`:12": true, "see secret/x#L3-L9": true, "**secret/x**": true,
 		"see file://" + folder + "/secret/x": true, "@./secret/x": true, `secret\x`: true, "the secret/other": true,
+		"see My private notes/plan.md, there": true, "in ../archive/My private notes.": true, "my notes/plan.md": false, "private notes/plan.md": false,
 		"read other/key.txt": false, "keep it secret2": false, "the 2/3 of key.txt2": false,
 	} {
 		if got := ignore.Matches(text); got != want {

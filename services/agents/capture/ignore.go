@@ -22,6 +22,7 @@ type Ignore struct {
 	folder     string // the file's
 	below      string // the path of the session's folder from there
 	patterns   []string
+	spaces     int // of the pattern that has most
 }
 
 // ReadIgnore reads the .triskeleignore of a folder, or of the next folder above that has one. An empty file and the pattern * stand
@@ -65,6 +66,7 @@ func parseIgnore(folder, text string) *Ignore {
 			pattern = "**/" + pattern // a name, in any folder
 		}
 		i.patterns = append(i.patterns, pattern, pattern+"/**")
+		i.spaces = max(i.spaces, strings.Count(pattern, " "))
 		i.everything = i.everything || line == "*" || line == "**"
 	}
 	i.everything = i.everything || len(i.patterns) == 0
@@ -79,17 +81,30 @@ func (i *Ignore) Matches(text string) bool {
 	if len(i.patterns) == 0 {
 		return false
 	}
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`()<>[]{},;|=*", r) }) {
-		name := strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(word, "@"), "file://"), `\`, "/")
-		name = strings.TrimRight(place.ReplaceAllString(name, ""), ".:!?")
-		if rest, inside := strings.CutPrefix(name, filepath.ToSlash(i.folder)+"/"); inside {
-			name = rest
-		}
-		for _, name := range []string{name, path.Join(filepath.ToSlash(i.below), name)} {
-			name = strings.TrimPrefix(path.Clean(name), "/")
-			if slices.ContainsFunc(i.patterns, func(pattern string) bool { ok, _ := doublestar.Match(pattern, name); return ok }) {
-				return true
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("\t\r\n\"'`()<>[]{},;|=*", r) }) {
+		words := strings.Fields(part)
+		for first := range words {
+			for last := first; last < min(len(words), first+i.spaces+1); last++ {
+				if i.matches(strings.Join(words[first:last+1], " ")) {
+					return true
+				}
 			}
+		}
+	}
+	return false
+}
+
+// matches reports whether a name is that of a file that is ignored.
+func (i *Ignore) matches(name string) bool {
+	name = strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(name, "@"), "file://"), `\`, "/")
+	name = strings.TrimRight(place.ReplaceAllString(name, ""), ".:!?")
+	if rest, inside := strings.CutPrefix(name, filepath.ToSlash(i.folder)+"/"); inside {
+		name = rest
+	}
+	for _, name := range []string{name, path.Join(filepath.ToSlash(i.below), name)} {
+		name = strings.TrimPrefix(path.Clean(name), "/")
+		if slices.ContainsFunc(i.patterns, func(pattern string) bool { ok, _ := doublestar.Match(pattern, name); return ok }) {
+			return true
 		}
 	}
 	return false
