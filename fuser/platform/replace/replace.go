@@ -37,5 +37,12 @@ func File(path string, write func(*os.File) error) error {
 	if err := errors.Join(write(part), part.Sync(), part.Close()); err != nil {
 		return err
 	}
-	return os.Rename(part.Name(), path)
+	if err := os.Rename(part.Name(), path); err != nil {
+		return err
+	}
+	if folder, err := os.Open(filepath.Dir(path)); err == nil { // or a power failure may bring the former file back
+		_ = folder.Sync() // Windows does without
+		_ = folder.Close()
+	}
+	return nil
 }
