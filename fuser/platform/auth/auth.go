@@ -66,6 +66,7 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	}
 	if config != nil {
 		server.Encrypt(config)
+		server.Concern(l.TLS.concern)
 	}
 	listener, err := l.listen(config != nil && server.Gate != nil, log)
 	return server, listener, err

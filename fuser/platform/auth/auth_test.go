@@ -514,6 +514,26 @@ func TestReload(t *testing.T) {
 	eventually(t, func() bool { return get(t.Context(), dial(t, address, gateway, ""), "a") == nil })
 }
 
+// TestFilesThatCannotBeReloadedAreTold: the former certificate is used until it expires.
+func TestFilesThatCannotBeReloadedAreTold(t *testing.T) {
+	t.Parallel()
+	authority := authtest.NewAuthority(t)
+	own, client, other := authority.Issue(t, "leg"), authority.Issue(t, "fuser"), authority.Issue(t, "other")
+	server, address := open(t, auth.Listener{TLS: own, Clients: []string{"fuser"}}, auth.Access{})
+	if got, err := server.Concerns(), get(t.Context(), dial(t, address, client, ""), "a"); len(got) > 0 || err != nil {
+		t.Fatalf("got %q, %v, want no concern", got, err)
+	}
+	if err := os.Rename(other.Key, own.Key); err != nil {
+		t.Fatal(err)
+	}
+	if got := server.Concerns(); len(got) != 1 || !strings.Contains(got[0], "private key does not match") {
+		t.Errorf("got %q, want that the key is another certificate's", got)
+	}
+	if err := get(t.Context(), dial(t, address, client, ""), "a"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestListen: other machines can reach a server only if nobody can listen and callers are known, or if told to.
 func TestListen(t *testing.T) {
 	t.Parallel()

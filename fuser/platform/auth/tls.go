@@ -68,6 +68,14 @@ func (t TLS) check() (err error) {
 	return nil
 }
 
+// concern says what is wrong with the files, or "" for nothing.
+func (t TLS) concern() string {
+	if err := t.check(); err != nil {
+		return "the TLS files cannot be read, so what was read before is used, until it expires: " + err.Error()
+	}
+	return ""
+}
+
 // server returns a server's configuration, nil for plain text. With askClients, a caller must have a certificate.
 func (t TLS) server(askClients bool) (*tls.Config, error) {
 	if err := t.check(); err != nil || t.Cert == "" {
