@@ -138,10 +138,11 @@ func coordinator(t *testing.T) (address string, ok bool) {
 	return u.Host, true
 }
 
-// whole tells whether a recall gives everything.
+// whole tells whether a recall gives everything, and each leg searches in memory.
 func (m *matrix) whole() bool {
 	resp, err := m.ask("faults", time.Second)
-	return err == nil && !resp.GetDegraded() && len(resp.GetHits()) > 0 && resp.GetHits()[0].GetMemory().GetContent() != ""
+	return err == nil && !resp.GetDegraded() && len(resp.GetHits()) > 0 && resp.GetHits()[0].GetMemory().GetContent() != "" &&
+		!slices.ContainsFunc(resp.GetLegs(), func(r *triskelev1.LegReport) bool { return r.GetState() != ok })
 }
 
 // cell tries a fault on a part.
