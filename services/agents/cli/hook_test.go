@@ -83,6 +83,10 @@ func TestHookOverSockets(t *testing.T) {
 		}
 		all.Wait()
 	}
+	got, _ := hooked(t, prompt("when is crane 3 serviced in spring"), "--address="+up, "--within=60s", "--namespace=nothing/yet", "--namespace=default")
+	if !strings.Contains(got.out, "is serviced in spring.") {
+		t.Errorf("beside a namespace without memories: %+v", got)
+	}
 }
 
 // Whatever is wrong, the exit code is 0: agents take any other for a veto.

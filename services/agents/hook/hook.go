@@ -121,11 +121,15 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 		Budget:   durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network
 	}
 	resp, err := recaller.Recall(ctx, req)
-	for unknown := 0; status.Code(err) == codes.InvalidArgument && len(req.Namespaces) > 1; resp, err = recaller.Recall(ctx, req) {
-		if _, other := fmt.Sscanf(status.Convert(err).Message(), "namespaces[%d]:", &unknown); other != nil {
+	for status.Code(err) == codes.InvalidArgument && len(req.Namespaces) > 1 {
+		at, name := 0, ""
+		_, other := fmt.Sscanf(status.Convert(err).Message(), "namespaces[%d]: %q is unknown", &at, &name)
+		known := slices.DeleteFunc(slices.Clone(req.Namespaces), func(namespace string) bool { return namespace == name })
+		if other != nil || len(known) == len(req.Namespaces) {
 			break
 		}
-		req.Namespaces = slices.Delete(slices.Clone(req.Namespaces), unknown, unknown+1) // nothing was stored in it yet
+		req.Namespaces = known // nothing was stored in that one yet
+		resp, err = recaller.Recall(ctx, req)
 	}
 	if err != nil {
 		return nil, failure(err)

@@ -122,7 +122,7 @@ func TestUnknownNamespaces(t *testing.T) {
 			asked = fmt.Sprint(req.GetNamespaces())
 			for i, namespace := range req.GetNamespaces() {
 				if namespace != known {
-					return nil, rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), "is unknown; storing a memory in it creates it")
+					return nil, rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), fmt.Sprintf("%q is unknown; storing a memory in it creates it", namespace))
 				}
 			}
 			return near(ctx, req)
@@ -130,6 +130,18 @@ func TestUnknownNamespaces(t *testing.T) {
 		if asked != want || (err == nil) != (known != "") || strings.Contains(out, "spring") != (known != "") {
 			t.Errorf("%q: got %s from %s, %v; want the answer from %s", known, out, asked, err, want)
 		}
+	}
+}
+
+// A namespace whose name is wrong is told: nothing can be stored in it.
+func TestWrongNamespace(t *testing.T) {
+	times := 0
+	_, err := ask(t, `{"prompt":"crane?"}`, func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		times++
+		return nil, rpc.Invalid("namespaces[1]", "value does not match")
+	}, hook.Config{Namespaces: []string{"home", "a b"}, MaxTokens: 600, MinScore: client.Maybe})
+	if err == nil || times != 1 {
+		t.Errorf("got %v after %d recalls, want the error of the only one", err, times)
 	}
 }
 
