@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	_ "embed"
 	"maps"
 	"slices"
 	"strings"
@@ -31,25 +32,24 @@ type language struct {
 	stop map[string]bool
 }
 
-// languages have the names of PostgreSQL's text search configurations. Only English has stop words. Other frequent words get
-// a low weight from their document frequency.
+// languages have the names of PostgreSQL's text search configurations.
 var languages = map[string]language{
 	"simple":     {},
-	"danish":     {stem: snowball(danish.Stem)},
-	"dutch":      {stem: snowball(dutch.Stem)},
-	"english":    {stem: snowball(english.Stem), stop: stopWords},
-	"finnish":    {stem: snowball(finnish.Stem)},
-	"french":     {stem: snowball(french.Stem)},
-	"german":     {stem: snowball(german.Stem)},
-	"hungarian":  {stem: snowball(hungarian.Stem)},
-	"italian":    {stem: snowball(italian.Stem)},
-	"norwegian":  {stem: snowball(norwegian.Stem)},
-	"portuguese": {stem: snowball(portuguese.Stem)},
-	"romanian":   {stem: snowball(romanian.Stem)},
-	"russian":    {stem: snowball(russian.Stem)},
-	"spanish":    {stem: snowball(spanish.Stem)},
-	"swedish":    {stem: snowball(swedish.Stem)},
-	"turkish":    {stem: snowball(turkish.Stem)},
+	"danish":     {snowball(danish.Stem), stopWords["danish"]},
+	"dutch":      {snowball(dutch.Stem), stopWords["dutch"]},
+	"english":    {snowball(english.Stem), stopWords["english"]},
+	"finnish":    {snowball(finnish.Stem), stopWords["finnish"]},
+	"french":     {snowball(french.Stem), stopWords["french"]},
+	"german":     {snowball(german.Stem), stopWords["german"]},
+	"hungarian":  {snowball(hungarian.Stem), stopWords["hungarian"]},
+	"italian":    {snowball(italian.Stem), stopWords["italian"]},
+	"norwegian":  {snowball(norwegian.Stem), stopWords["norwegian"]},
+	"portuguese": {snowball(portuguese.Stem), stopWords["portuguese"]},
+	"romanian":   {snowball(romanian.Stem), stopWords["romanian"]},
+	"russian":    {snowball(russian.Stem), stopWords["russian"]},
+	"spanish":    {snowball(spanish.Stem), stopWords["spanish"]},
+	"swedish":    {snowball(swedish.Stem), stopWords["swedish"]},
+	"turkish":    {snowball(turkish.Stem), stopWords["turkish"]},
 }
 
 // Languages returns the names of all languages, sorted.
@@ -68,10 +68,39 @@ func snowball(stem func(*snowballstem.Env) bool) func(string) string {
 	}
 }
 
-// stopWords are the stop words of PostgreSQL's English dictionary.
-var stopWords = slice.Set(strings.Fields(`
-	i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its itself
-	they them their theirs themselves what which who whom this that these those am is are was were be been being have has had
-	having do does did doing a an the and but if or because as until while of at by for with about against between into through
-	during before after above below to from up down in out on off over under again further then once here there when where why
-	how all any both each few more most other some such no nor not only own same so than too very s t can will just don should now`))
+//go:embed stopwords.txt
+var stopWordsFile string
+
+// stopWords are the stop words of PostgreSQL's dictionaries, normalized. Romanian has none.
+var stopWords = func() map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	for line := range strings.Lines(stopWordsFile) {
+		name, words, _ := strings.Cut(line, ":")
+		all[name] = slice.Set(strings.Fields(words))
+	}
+	return all
+}()
+
+// mostWords bounds the words that tell a query's language.
+const mostWords = 100
+
+// foreign returns the stop words of a query's language, if that is another one: two or more of the words are among them, and fewer
+// among l's. A store of a few memories lacks most of them, so they would seem to be rare words.
+func (l language) foreign(words []string) (found map[string]bool) {
+	words = words[:min(len(words), mostWords)]
+	among := func(stop map[string]bool) (n int) {
+		for _, word := range words {
+			if stop[word] {
+				n++
+			}
+		}
+		return n
+	}
+	most := max(among(l.stop), 1)
+	for _, name := range Languages() {
+		if n := among(stopWords[name]); n > most {
+			found, most = stopWords[name], n
+		}
+	}
+	return found
+}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 const (
@@ -39,6 +41,11 @@ type query struct {
 func understand(text string, s Settings) query {
 	all := s.language().tokens(text)
 	tokens := slices.DeleteFunc(slices.Clone(all), func(t token) bool { return t.paired })
+	words := slice.Map(tokens, func(t token) string { return normalize(text[t.start:t.end]) })
+	stop := s.language().foreign(words)
+	for i, word := range words {
+		tokens[i].stop = tokens[i].stop || stop[word]
+	}
 	var q query
 	if s.Prefix && len(tokens) > 0 {
 		if last := tokens[len(tokens)-1]; last.end == len(strings.TrimRightFunc(text, unicode.IsSpace)) {

@@ -64,7 +64,7 @@ func TestEverydayStores(t *testing.T) {
 	for _, x := range []struct {
 		folder         string
 		answered, said int // per cent: at least, at most
-	}{{"everyday", 90, 5}, {"notes", 50, 15}} {
+	}{{"everyday", 90, 5}, {"languages", 85, 2}, {"notes", 50, 15}} {
 		t.Run(x.folder, func(t *testing.T) { testStores(t, everydayStores(t, x.folder), x.answered, x.said) })
 	}
 }
