@@ -237,8 +237,16 @@ func TestSessionIsRemembered(t *testing.T) {
 	begin := hooks["SessionStart"] + " --within 30s"
 	out, _, _ = m.event(t, begin, event("SessionStart", `,"source":"startup"`))
 	wantContains(t, "the briefing", out, `"hookEventName":"SessionStart"`, "We service the harbour crane in spring.", "[redacted: GitHub token]")
-	out, _, _ = m.event(t, hooks["UserPromptSubmit"]+" --within 30s", event("UserPromptSubmit", `,"prompt":"when is the harbour crane serviced?"`))
-	wantContains(t, "the prompt", out, `"hookEventName":"UserPromptSubmit"`, "the harbour crane is serviced in spring")
+	prompt := event("UserPromptSubmit", `,"prompt":"when is the harbour crane serviced?"`)
+	ask := hooks["UserPromptSubmit"] + " --within 30s --why"
+	out, _, _ = m.event(t, ask, strings.Replace(prompt, "s1", "s2", 1))
+	wantContains(t, "the prompt of another session", out, `"hookEventName":"UserPromptSubmit"`, "the harbour crane is serviced in spring")
+	if out, errs, _ := m.event(t, ask, prompt); out != "" || errs != "nothing printed: what was found was said in this session\n" {
+		t.Errorf("the session itself, which has it before it, gets %q, %q", out, errs)
+	}
+	m.event(t, hooks["PreCompact"]+" --within 30s", event("PreCompact", `,"trigger":"auto"`))
+	out, _, _ = m.event(t, ask, prompt)
+	wantContains(t, "the prompt after a compaction", out, "the harbour crane is serviced in spring")
 	if out, _, _ := m.event(t, begin, event("SessionStart", `,"source":"resume"`)); out != "" {
 		t.Errorf("a resumed session gets %s", out)
 	}

@@ -138,6 +138,18 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 			}
 			return capture.Recap(ctx, triskelev1.NewMemoryServiceClient(conn), c.Namespace, s.Folder, env.Now())
 		},
+		Forgets: func(s hook.Session) {
+			if file, err := sessionFile(env, s, ".forgot"); err == nil {
+				_ = os.WriteFile(file, []byte(env.Now().Format(time.RFC3339Nano)), 0o600)
+			}
+		},
+		Forgot: func(s hook.Session) (at time.Time) {
+			if file, err := sessionFile(env, s, ".forgot"); err == nil {
+				text, _ := os.ReadFile(file)
+				at, _ = time.Parse(time.RFC3339Nano, string(text))
+			}
+			return at
+		},
 	}
 	var kind hook.Kind
 	config.Ended = func(s hook.Session, of hook.Kind, err error) {
@@ -239,18 +251,24 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
 
 // trouble says once in a session, on standard error, why there are no memories.
 func (c *hookCmd) trouble(env *Env, s hook.Session, err error) {
-	folder, unknown := env.home().State("triskele")
+	file, unknown := sessionFile(env, s, "")
 	if unknown != nil || s.ID == "" || c.Why {
 		return
 	}
-	said := filepath.Join(folder, "hook", fmt.Sprintf("%x", sha256.Sum256([]byte(s.ID))))
-	if os.MkdirAll(filepath.Dir(said), 0o700) != nil {
-		return
-	}
-	mark, exists := os.OpenFile(said, os.O_CREATE|os.O_EXCL, 0o600)
+	mark, exists := os.OpenFile(file, os.O_CREATE|os.O_EXCL, 0o600)
 	if exists != nil {
 		return
 	}
 	_ = mark.Close()
 	_, _ = fmt.Fprintln(env.Err, "triskele: no memories in this session for now:", strings.TrimSpace(render.Plain(err.Error())))
+}
+
+// sessionFile returns the path of a file about a session, in a folder that exists.
+func sessionFile(env *Env, s hook.Session, ending string) (string, error) {
+	folder, err := env.home().State("triskele")
+	if err != nil {
+		return "", err
+	}
+	folder = filepath.Join(folder, "hook")
+	return filepath.Join(folder, fmt.Sprintf("%x%s", sha256.Sum256([]byte(s.ID)), ending)), os.MkdirAll(folder, 0o700)
 }

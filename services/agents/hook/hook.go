@@ -3,13 +3,14 @@
 //
 //  1. Read the event, in the JSON of whichever agent sent it, and take the query from its prompt.
 //  2. Recall through the gateway what is relevant with a minimum probability.
-//  3. Drop sensitive memories.
+//  3. Drop sensitive memories, and what was said in the session itself: the agent still has it before it.
 //  4. Write the rest as a briefing, wrapped in the JSON that the agent expects.
 //
 // A hook must not disturb the agent. So it prints nothing unless it is in time and has something relevant.
 package hook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,8 @@ import (
 )
 
 const (
-	// candidates is how many hits a recall returns, before the irrelevant ones are dropped.
-	candidates = 20
+	// candidates is how many hits a recall returns. A long session is often the best match for its own prompts.
+	candidates = 40
 	// surroundings is how many memories on each side of a hit are shown as context, in the tokens that the hits leave.
 	surroundings = 1
 )
@@ -45,6 +46,10 @@ type Config struct {
 	Begin func(context.Context, Session) ([]*triskelev1.Hit, error)
 	// Said is called when an agent has answered, and before it forgets. It must return at once. Nil ignores these events.
 	Said func(Session) error
+	// Forgets is called when an agent is about to put a summary in place of what was said, and Forgot returns when that was last, or the
+	// zero time. Later turns are not given to the session again. Nil is never.
+	Forgets func(Session)
+	Forgot  func(Session) time.Time
 	// Ended is called once an event is answered or given up. err is Answer's, and ErrService is in it if the memory service is the
 	// reason. It may be nil.
 	Ended func(s Session, kind Kind, err error)
@@ -60,6 +65,7 @@ var (
 	errLate       = fmt.Errorf("%w does not answer in time", ErrService)
 	errNothing    = errors.New("nothing was found")
 	errIrrelevant = errors.New("no memory found is relevant to the prompt")
+	errOwn        = errors.New("what was found was said in this session")
 )
 
 // Answer reads an event and returns the bytes to print. ctx must have a deadline, and Answer returns at the deadline at the
@@ -145,6 +151,17 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 	if !slices.ContainsFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory() != nil }) {
 		return nil, errContents
 	}
-	resp.Hits = slices.DeleteFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory().GetSensitive() && !config.Sensitive })
-	return e.brief(resp, config, errIrrelevant)
+	none, forgot := errIrrelevant, time.Time{}
+	if e.ID != "" && config.Forgot != nil {
+		forgot = config.Forgot(e.Session)
+	}
+	resp.Hits = slices.DeleteFunc(resp.GetHits(), func(h *triskelev1.Hit) bool {
+		m := h.GetMemory()
+		own := e.ID != "" && m.GetThread() == e.ID && cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime().After(forgot)
+		if own {
+			none = errOwn
+		}
+		return own || m.GetSensitive() && !config.Sensitive
+	})
+	return e.brief(resp, config, none)
 }

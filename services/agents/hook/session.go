@@ -52,7 +52,7 @@ var (
 // Outcome returns one word for how an event ended: ok, nothing to say, down, late, busy, without contents, or failed.
 func Outcome(err error) string {
 	for of, word := range map[error]string{
-		nil: "ok", errNothing: "nothing", errIrrelevant: "nothing", errDown: "down", errLate: "late", errBusy: "busy", errContents: "no_contents",
+		nil: "ok", errNothing: "nothing", errIrrelevant: "nothing", errOwn: "nothing", errDown: "down", errLate: "late", errBusy: "busy", errContents: "no_contents",
 	} {
 		if errors.Is(err, of) {
 			return word
@@ -95,6 +95,9 @@ func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, 
 	case Said:
 		if config.Said == nil {
 			return nil, errIgnored
+		}
+		if config.Forgets != nil && (e.Name == "PreCompact" || e.Name == "PreCompress") {
+			config.Forgets(e.Session)
 		}
 		if e.Transcript == "" {
 			return nil, errors.New("the event has no transcript")

@@ -3,6 +3,7 @@ package hook_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/hook"
@@ -43,6 +45,8 @@ func TestSaid(t *testing.T) {
 	var got []hook.Session
 	config := usual
 	config.Said = func(s hook.Session) error { got = append(got, s); return nil }
+	forgets := 0
+	config.Forgets = func(hook.Session) { forgets++ }
 	for _, name := range []string{"Stop", "PreCompact", "SessionEnd", "AfterAgent", "PreCompress"} {
 		if out, err := ask(t, `{"session_id":"s","transcript_path":"/t.jsonl","cwd":"/work","hook_event_name":"`+name+`"}`, nil, config); out != "" || err != nil {
 			t.Errorf("%s: got %q, %v", name, out, err)
@@ -51,8 +55,47 @@ func TestSaid(t *testing.T) {
 	if want := (hook.Session{ID: "s", Transcript: "/t.jsonl", Folder: "/work"}); len(got) != 5 || got[0] != want || got[4] != want {
 		t.Errorf("got %v, want %v five times", got, want)
 	}
+	if forgets != 2 {
+		t.Errorf("the agent forgot %d times, want 2", forgets)
+	}
 	if _, err := ask(t, `{"hook_event_name":"Stop","transcript_path":null}`, nil, config); err == nil || !strings.Contains(err.Error(), "no transcript") {
 		t.Errorf("without a transcript: %v", err)
+	}
+}
+
+// A session gets no turns that its agent still has, but those from before its last compaction.
+func TestOwnTurns(t *testing.T) {
+	t.Parallel()
+	own, old, other := found("The crane was painted.", .9), found("The crane was moved.", .8), found("The crane was sold.", .7)
+	own.Memory.Thread, old.Memory.Thread, other.Memory.Thread = "s", "s", "t"
+	old.Memory.OccurredAt = timestamppb.New(own.GetMemory().GetCreatedAt().AsTime().Add(-time.Hour))
+	forgot := usual
+	forgot.Forgot = func(s hook.Session) time.Time {
+		return map[string]time.Time{"s": old.GetMemory().GetOccurredAt().AsTime()}[s.ID]
+	}
+	for name, x := range map[string]struct {
+		session string
+		config  hook.Config
+		want    []string
+	}{
+		"its own":          {"s", usual, []string{"sold"}},
+		"after compaction": {"s", forgot, []string{"moved", "sold"}},
+		"another":          {"u", forgot, []string{"painted", "moved", "sold"}},
+		"none":             {"", forgot, []string{"painted", "moved", "sold"}},
+	} {
+		out, err := ask(t, `{"session_id":"`+x.session+`","prompt":"what about the crane"}`, answering(own, old, other), x.config)
+		var got []string
+		for _, word := range []string{"painted", "moved", "sold"} {
+			if strings.Contains(out, word) {
+				got = append(got, word)
+			}
+		}
+		if err != nil || !slices.Equal(got, x.want) {
+			t.Errorf("%s: got %v, %v; want %v", name, got, err, x.want)
+		}
+	}
+	if out, err := ask(t, `{"session_id":"s","prompt":"what about the crane"}`, answering(own), usual); out != "" || hook.Outcome(err) != "nothing" {
+		t.Errorf("nothing else: got %q, %v", out, err)
 	}
 }
 
