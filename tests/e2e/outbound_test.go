@@ -72,7 +72,6 @@ var covered = map[string]string{
 	"services/agents/userservice: exec.CommandContext":      "systemctl and launchctl, with names of the service",
 	"services/agents/cli: net.Dialer":                       "asks whether anything listens at the gateway's address, and says nothing",
 	"services/agents/cli: exec.Command":                     "the hook leaves a process of this program behind, and tells it the path of a transcript",
-	"services/agents/importer: os.OpenFile":                 "an import's journal beside its source: positions and ids, for the user alone",
 	"services/agents/importer: sql.Open":                    "the SQLite file that is imported from, read only",
 	"services/agents/spending/traces: http.Client":          "`triskele budget` asks for traces where its user says, and sends nothing but that question",
 	"services/embed/remote: endpoint.New":                   "TestCanary has an embedder that keeps every request; the database keeps sensitive memories out of the queue and of the vectors",

@@ -416,33 +416,6 @@ func TestStandardOutputByName(t *testing.T) {
 	}
 }
 
-// An import of a pipe does not go on from another pipe of the same name, of which it could read the rest only.
-func TestPipeIsReadOnce(t *testing.T) {
-	t.Parallel()
-	to := "--address=" + serve(t)
-	name, position := filepath.Join(t.TempDir(), "pipe"), "--position="+filepath.Join(t.TempDir(), "position")
-	send := func(text string, flags ...string) outcome {
-		in, out, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = in.Close() }()
-		_ = os.Remove(name)
-		_, writing := out.WriteString(text)
-		if err := errors.Join(writing, out.Close(), os.Symlink(fmt.Sprintf("/dev/fd/%d", in.Fd()), name)); err != nil {
-			t.Fatal(err)
-		}
-		return run("", append([]string{"import", name, position, to}, flags...)...)
-	}
-	if got := send("{\"content\": \"x\"}\nbroken\n", "--strict"); got.code != 1 {
-		t.Fatalf("the first: got %+v, want that the second line ends it", got)
-	}
-	got := send("{\"content\": \"y\"}\n{\"content\": \"z\"}\n{\"content\": \"z\"}\n")
-	if got.code != 0 || got.out != "stored 3, unchanged 0\n" {
-		t.Errorf("another: got %+v, want all lines stored", got)
-	}
-}
-
 func TestTraceShowsEveryService(t *testing.T) {
 	to := "--address=" + serve(t)
 	must(t, `{"content": "The crane Heron-2 is serviced in spring.", "title": "Heron-2"}`, "import", "-", "--wait", to)

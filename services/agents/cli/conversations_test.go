@@ -87,7 +87,7 @@ func TestImportConversations(t *testing.T) {
 	for from, x := range map[string]struct{ path, title string }{
 		"claude-code": {"claude", ""}, "codex": {"codex", ""}, "gemini": {"gemini", ""}, "chatgpt": {"chatgpt.zip", "Cranes"}, "claude": {"claude.json", "Cranes"},
 	} {
-		args := []string{"import", filepath.Join(folder, x.path), "--from=" + from, "--namespace=" + from, "--no-resume", to}
+		args := []string{"import", filepath.Join(folder, x.path), "--from=" + from, "--namespace=" + from, to}
 		if out := must(t, "", args...); !strings.Contains(out, "stored 2") {
 			t.Errorf("%s: %s", from, out)
 		}
@@ -123,7 +123,7 @@ func TestImportBranches(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"stored 2, unchanged 1\n", "stored 0, unchanged 3\n"} {
-		if got := must(t, "", "import", folder, "--from=claude-code", "--no-resume", to); got != want {
+		if got := must(t, "", "import", folder, "--from=claude-code", to); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -161,7 +161,7 @@ func TestImportNamesWhatItCannotRead(t *testing.T) {
 		if err := os.WriteFile(path, []byte(x.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got := run("", "import", folder, "--from="+x.from, fmt.Sprintf("--namespace=n%d", i), "--no-resume", to)
+		got := run("", "import", folder, "--from="+x.from, fmt.Sprintf("--namespace=n%d", i), to)
 		if got.code != x.code {
 			t.Errorf("%q: exit code %d, want %d: %s", x.text, got.code, x.code, got.err)
 		}
@@ -187,7 +187,7 @@ func TestImportMem0(t *testing.T) {
  {"id":"c","memory":""}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := run("", "import", export, "--from=mem0", "--namespace=json", "--no-resume", to)
+	got := run("", "import", export, "--from=mem0", "--namespace=json", to)
 	if got.code != 3 || !strings.Contains(got.out, "stored 2") || !strings.Contains(got.out, "invalid content") {
 		t.Errorf("got %+v", got)
 	}
@@ -199,7 +199,7 @@ func TestImportMem0(t *testing.T) {
 	if err := os.WriteFile(export, []byte("\ufeff"+`[{"id":1,"memory":"Likes tea","user_id":5,"expiration_date":"2030-01-31","metadata":null},{"id":2,"memory":{}},{"id":3,"memory":"Lives in Kiel"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got = run("", "import", export, "--from=mem0", "--namespace=numbers", "--no-resume", to)
+	got = run("", "import", export, "--from=mem0", "--namespace=numbers", to)
 	if got.code != 3 || !strings.Contains(got.out, "stored 2") || !strings.Contains(got.out, "not a memory") {
 		t.Errorf("numbers: got %+v, want 2 stored and one skipped", got)
 	}
@@ -230,7 +230,7 @@ func TestImportMem0(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out := must(t, "", "import", history, "--from=mem0", "--namespace=history", "--no-resume", to); !strings.Contains(out, "stored 1") {
+	if out := must(t, "", "import", history, "--from=mem0", "--namespace=history", to); !strings.Contains(out, "stored 1") {
 		t.Errorf("got %s", out)
 	}
 	if got := stored(t, "history", to); got != "|Likes green tea|||[]|<nil>\n" {
@@ -285,7 +285,7 @@ func TestImportFromTheUsualPlace(t *testing.T) {
 	from := func(agent string, environment map[string]string) (code int, out string) {
 		var b bytes.Buffer
 		env := cli.Env{Out: &b, Err: &b, Getenv: func(name string) string { return environment[name] }, Now: clock}
-		code = cli.Run(t.Context(), []string{"import", "--from=" + agent, "--no-resume", address}, env)
+		code = cli.Run(t.Context(), []string{"import", "--from=" + agent, address}, env)
 		return code, b.String()
 	}
 	for agent, variable := range map[string]string{"claude-code": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"} {

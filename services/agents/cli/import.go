@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/triskele/triskele/services/agents/importer"
 	"github.com/triskele/triskele/services/agents/internal/render"
@@ -28,9 +26,6 @@ type importCmd struct {
 	User             string `help:"Import the memories of this user of claude-memory-mcp only."`
 	DryRun           bool   `help:"Print what an import would do, and store nothing."`
 	Strict           bool   `help:"Stop at the first memory that cannot be imported. Those before it are stored."`
-	Restart          bool   `help:"Start from the beginning, even if an import of this source was interrupted."`
-	Resume           bool   `help:"Save the position while importing, and resume there if an import of this source was interrupted." default:"true" negatable:""`
-	Position         string `help:"File that keeps the position; by default one in the user's state folder." placeholder:"FILE"`
 	Report           string `help:"File for a report as JSON, with everything that was skipped." placeholder:"FILE"`
 	JSON             bool   `help:"Print that report instead of a summary."`
 	Wait             bool   `help:"Return only when all memories are indexed."`
@@ -76,18 +71,7 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 	if open, ok := source.(io.Closer); ok {
 		defer func() { _ = open.Close() }()
 	}
-	options := importer.Options{DryRun: c.DryRun, Strict: c.Strict, Timeout: c.Timeout, Tell: func(what string) { _, _ = fmt.Fprintln(env.Err, what) }}
-	if path := c.journal(env); path != "" {
-		if options.Journal, err = importer.OpenJournal(path); err != nil {
-			return fmt.Errorf("keep the position (--no-resume does without): %w", err)
-		}
-		defer func() { _ = options.Journal.Close() }()
-		if c.Restart {
-			if err := options.Journal.Reset(); err != nil {
-				return err
-			}
-		}
-	}
+	options := importer.Options{DryRun: c.DryRun, Strict: c.Strict, Timeout: c.Timeout}
 	return c.with(ctx, func(s *session) error {
 		bar := newProgress(env, source.Total(), c.From == "jsonl" || usualPlaces[c.From].folder != "" && c.From != "basic-memory", "import")
 		options.Progress = func(done int64, report *importer.Report) { bar.reached(done, report.Done()) }
@@ -148,30 +132,6 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, erro
 		source.Size = info.Size()
 	}
 	return source, nil
-}
-
-// journal returns the file for this import's position, or "". What can be read only once, such as a pipe, has no position to go on from.
-func (c *importCmd) journal(env *Env) string {
-	info, err := os.Stat(c.File)
-	once := c.File == "-" || err == nil && !info.IsDir() && !info.Mode().IsRegular()
-	if !c.Resume || c.DryRun || once {
-		return ""
-	}
-	if c.Position != "" {
-		return c.Position
-	}
-	folder, err := env.home().State("triskele")
-	if err != nil {
-		return ""
-	}
-	location := c.File
-	if !strings.Contains(location, "://") {
-		if location, err = filepath.Abs(location); err != nil {
-			return ""
-		}
-	}
-	of := strings.Join([]string{c.Address, c.From, location, c.Table, c.User, c.Namespace, c.DefaultNamespace}, "\x00")
-	return filepath.Join(folder, "import", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(of))))
 }
 
 func (c *importCmd) show(env *Env, report *importer.Report) error {

@@ -1,13 +1,11 @@
 // Package importer imports memories from JSON lines, folders of Markdown notes, conversations and other memory servers. An import can be
-// interrupted at any moment and run again. The process is:
+// interrupted at any moment and run again: ids and idempotency keys follow from the source, so nothing is stored twice. The process is:
 //
-//  1. A Source yields items in a fixed order: a memory, or the problem that keeps a position from being imported.
-//  2. read groups items into batches and computes a digest of everything read so far.
+//  1. A Source yields items: a memory, or the problem that keeps a position from being imported.
+//  2. read groups items into batches.
 //  3. write stores each batch in one transaction. It updates memories whose position was imported before, and skips memories that
 //     the server refuses. forget forgets what the source no longer has. A few batches are stored concurrently.
-//  4. acknowledge takes the batches in the source's order, adds them to the report and writes the position to the journal.
-//  5. A later run skips the items up to the journal's position. It starts over if their digest or the database has changed,
-//     which is harmless: ids and idempotency keys follow from the source, so nothing is stored twice.
+//  4. acknowledge takes the batches in the source's order and adds them to the report.
 package importer
 
 import (
@@ -49,7 +47,7 @@ type Problem struct {
 
 // Source yields items to import.
 type Source interface {
-	// Read calls take with each item from the start, always in the same order. It ends with the first error, of its own or of take.
+	// Read calls take with each item from the start. It ends with the first error, of its own or of take.
 	Read(ctx context.Context, take func(Item) error) error
 	// Total is the largest Item.Done, or -1 if it is unknown.
 	Total() int64

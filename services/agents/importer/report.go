@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 )
 
 // shown is how many positions the text of a report names for each reason.
@@ -38,15 +37,14 @@ func (o *Outcome) add(more Outcome) {
 
 // Report is the outcome of an import.
 type Report struct {
-	DryRun  bool  `json:"dry_run"`
-	Resumed int64 `json:"resumed"` // done by an earlier run
+	DryRun bool `json:"dry_run"`
 	Outcome
-	// Namespaces are the namespaces with memories of the import. With a journal, they have their times of creation.
-	Namespaces map[string]time.Time `json:"-"`
+	// Namespaces are the namespaces with memories of the import.
+	Namespaces map[string]bool `json:"-"`
 }
 
 func newReport() *Report {
-	return &Report{Outcome: Outcome{Problems: []Problem{}}, Namespaces: map[string]time.Time{}}
+	return &Report{Outcome: Outcome{Problems: []Problem{}}, Namespaces: map[string]bool{}}
 }
 
 // String returns the counts, and the first positions with problems, grouped by reason.

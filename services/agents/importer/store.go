@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -65,15 +64,6 @@ func (r *run) write(ctx context.Context, b *batch) error {
 		items = items[at+1:]
 	}
 	return nil
-}
-
-// since returns the time at which a namespace was created, or the zero time if it does not exist.
-func (r *run) since(ctx context.Context, namespace string) (time.Time, error) {
-	resp, err := r.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
-	if status.Code(err) == codes.NotFound {
-		return time.Time{}, nil
-	}
-	return resp.GetCreatedAt().AsTime(), err
 }
 
 // send stores memories in one transaction.

@@ -7,15 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -38,7 +36,7 @@ type measurement struct {
 type interruption struct {
 	engine                     string
 	records                    int
-	afterClient, afterServer   int64 // positions that were done when it was resumed
+	afterClient, afterServer   int64 // records that were stored when it was run again
 	unchanged, distinct, total int64 // sent twice, and what is stored in the end
 }
 
@@ -87,12 +85,12 @@ func (u *service) close() {
 }
 
 // load starts an import.
-func (u *service) load(file, position string) (*process, error) {
-	return launch(u.program, "import", file, "--json", "--namespace", namespace, "--address", u.address, "--position", position, "--timeout", "2m")
+func (u *service) load(file string) (*process, error) {
+	return launch(u.program, "import", file, "--json", "--namespace", namespace, "--address", u.address, "--timeout", "2m")
 }
 
 // outcome is what an import printed.
-type outcome struct{ Resumed, Stored, Unchanged, Skipped int64 }
+type outcome struct{ Stored, Unchanged, Skipped int64 }
 
 // finish waits for the end of an import.
 func finish(p *process) (o outcome, err error) {
@@ -120,7 +118,7 @@ func (s settings) measure(ctx context.Context, engine, file string, n int) (m me
 	defer up.close()
 	own := watch(ctx, d.postmaster)
 	begun := time.Now()
-	client, err := up.load(file, filepath.Join(s.folder, "position"))
+	client, err := up.load(file)
 	if err != nil {
 		return m, err
 	}
@@ -168,20 +166,19 @@ func (s settings) interrupt(ctx context.Context, engine, file string, n int) (br
 		return broken, err
 	}
 	defer up.close()
-	position := filepath.Join(s.folder, "interrupted")
-	client, err := up.load(file, position)
+	client, err := up.load(file)
 	if err != nil {
 		return broken, err
 	}
-	if broken.afterClient, err = await(position, int64(n/3), client); err != nil {
+	if broken.afterClient, err = up.await(ctx, int64(n/3), client); err != nil {
 		return broken, err
 	}
 	client.end(syscall.SIGKILL)
 
-	if client, err = up.load(file, position); err != nil {
+	if client, err = up.load(file); err != nil {
 		return broken, err
 	}
-	if _, err := await(position, int64(2*n/3), client); err != nil {
+	if broken.afterServer, err = up.await(ctx, int64(2*n/3), client); err != nil {
 		return broken, err
 	}
 	up.end(syscall.SIGKILL)
@@ -191,31 +188,27 @@ func (s settings) interrupt(ctx context.Context, engine, file string, n int) (br
 	if err := up.start(ctx); err != nil {
 		return broken, err
 	}
-	if client, err = up.load(file, position); err != nil {
+	if client, err = up.load(file); err != nil {
 		return broken, err
 	}
 	got, err := finish(client)
 	if err != nil {
 		return broken, err
 	}
-	broken.afterServer, broken.unchanged = got.Resumed, got.Unchanged
+	broken.unchanged = got.Unchanged
 	broken.total, broken.distinct, err = up.count(ctx, n)
 	return broken, err
 }
 
-var done = regexp.MustCompile(`"items":(\d+)`)
-
-// await returns how many positions an import has kept as done, once there are so many.
-func await(position string, least int64, client *process) (n int64, err error) {
+// await returns how many records are stored, once there are so many.
+func (u *service) await(ctx context.Context, least int64, client *process) (int64, error) {
 	for {
-		text, err := os.ReadFile(position)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		stored, err := u.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+		if err != nil && status.Code(err) != codes.NotFound {
 			return 0, err
 		}
-		if all := done.FindAllSubmatch(text, -1); len(all) > 0 {
-			if n, err = strconv.ParseInt(string(all[len(all)-1][1]), 10, 64); err != nil || n >= least {
-				return n, err
-			}
+		if n := stored.GetMemories(); n >= least {
+			return n, nil
 		}
 		select {
 		case <-client.ended:

@@ -1,6 +1,6 @@
 // Command importbench imports the same records into both stores with the real programs and prints, as Markdown, how long
 // that takes, at what rate and with how much memory. One more import loses its client half way, and then the service
-// under it; it is resumed each time, and what is stored in the end is counted.
+// under it; it is run again each time, and what is stored in the end is counted.
 //
 // The time is compared with that of writing the same texts into a bare table of the same engine, as many in a transaction.
 package main

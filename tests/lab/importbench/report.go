@@ -59,7 +59,7 @@ func report(measured []measurement, interrupted []interruption) {
 	}
 	fmt.Print("\n## Interrupted\n\nThe import is killed (SIGKILL) after a third of the records and run again. After two thirds, `triskele up` is killed and\n" +
 		"started, and the import is run again. Then all memories are exported and counted.\n\n")
-	fmt.Println("| store | records | resumed after | and after | sent twice | stored | of these different |")
+	fmt.Println("| store | records | killed after | and after | sent again | stored | of these different |")
 	fmt.Println("|---|--:|--:|--:|--:|--:|--:|")
 	for _, b := range interrupted {
 		fmt.Printf("| %s | %d | %d | %d | %d | %d | %d |\n", b.engine, b.records, b.afterClient, b.afterServer, b.unchanged, b.total, b.distinct)
