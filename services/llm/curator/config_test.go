@@ -17,44 +17,19 @@ import (
 
 func TestWhatIsNotAsked(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		change func(*curator.Config)
-		texts  []string
-	}{
-		"unlike":    {func(c *curator.Config) { c.Similarity = .9 }, []string{green, "Soup needs salt."}},
-		"too large": {func(c *curator.Config) { c.MaxInput = len(green) + len(blue) - 1 }, []string{green, blue}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int, a asked) {
-				t.Errorf("asked: %s", a.body)
-				_, _ = fmt.Fprint(w, says("add", 0, ""))
-			})
-			config := onFile(t)
-			config.Curator = fast(s)
-			c.change(&config.Curator)
-			sys := start(t, config)
-			for _, text := range c.texts {
-				if d := sys.decided(sys.remember("n", text, nil)); d.GetAction() != triskelev1.CurationAction_CURATION_ACTION_ADD || d.GetModel() != "" {
-					t.Errorf("decision %v", d)
-				}
-			}
-		})
-	}
-	t.Run("alike", func(t *testing.T) { // or the similarity would say nothing
-		t.Parallel()
-		s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int, a asked) {
-			_, _ = fmt.Fprint(w, says("noop", a.number(green), ""))
-		})
-		config := onFile(t)
-		config.Curator = fast(s)
-		config.Curator.Similarity = .9
-		sys := start(t, config)
-		sys.remember("n", green, nil)
-		if d := sys.decided(sys.remember("n", green, nil)); d.GetModel() != "scripted" {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int, a asked) {
+		t.Errorf("asked: %s", a.body)
+		_, _ = fmt.Fprint(w, says("add", 0, ""))
+	})
+	config := onFile(t)
+	config.Curator = fast(s)
+	config.Curator.MaxInput = len(green) + len(blue) - 1
+	sys := start(t, config)
+	for _, text := range []string{green, blue} { // too large together
+		if d := sys.decided(sys.remember("n", text, nil)); d.GetAction() != triskelev1.CurationAction_CURATION_ACTION_ADD || d.GetModel() != "" {
 			t.Errorf("decision %v", d)
 		}
-	})
+	}
 }
 
 func TestOffUnlessConfigured(t *testing.T) {
@@ -106,7 +81,6 @@ func TestConfig(t *testing.T) {
 		"input":              {func(c *curator.Config) { c.MaxInput = -1 }, "1 byte or more"},
 		"timeout":            {func(c *curator.Config) { c.Timeout = -1 }, "timeout"},
 		"timeout of an hour": {func(c *curator.Config) { c.Timeout = time.Hour }, "at most 1m30s"},
-		"similarity above 1": {func(c *curator.Config) { c.Similarity = 1.1 }, "similarity"},
 	} {
 		config := good
 		c.change(&config)

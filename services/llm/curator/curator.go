@@ -57,14 +57,13 @@ const (
 
 // Config configures the model and the limits of its use. Without a URL the curator is off. Other zero values mean the default.
 type Config struct {
-	URL        string        `help:"Let a chat model curate new memories: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_CURATOR_URL" placeholder:"URL"`
-	Model      string        `help:"The curator's model, as its server calls it." env:"TRISKELE_CURATOR_MODEL" placeholder:"NAME" needs:"curator-url"`
-	Key        string        `help:"The server's key." env:"TRISKELE_CURATOR_KEY" hidden:"" secret:""`
-	KeyFile    string        `help:"File that holds the server's key; TRISKELE_CURATOR_KEY may hold it instead." env:"TRISKELE_CURATOR_KEY_FILE" placeholder:"PATH" needs:"curator-url"`
-	Similarity float64       `help:"Ask only about memories with at least this cosine similarity to the new one; 0, the default, asks about the nearest whatever theirs is." env:"TRISKELE_CURATOR_SIMILARITY" placeholder:"COSINE" needs:"curator-url"`
-	PerMinute  int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_CURATOR_PER_MINUTE" placeholder:"N" needs:"curator-url"`
-	MaxInput   int           `help:"Bytes of memory texts in a request at most, 16384 if not given. Memories that do not fit are not curated." env:"TRISKELE_CURATOR_MAX_INPUT" placeholder:"BYTES" needs:"curator-url"`
-	Timeout    time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_CURATOR_TIMEOUT" placeholder:"TIME" needs:"curator-url"`
+	URL       string        `help:"Let a chat model curate new memories: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_CURATOR_URL" placeholder:"URL"`
+	Model     string        `help:"The curator's model, as its server calls it." env:"TRISKELE_CURATOR_MODEL" placeholder:"NAME" needs:"curator-url"`
+	Key       string        `help:"The server's key." env:"TRISKELE_CURATOR_KEY" hidden:"" secret:""`
+	KeyFile   string        `help:"File that holds the server's key; TRISKELE_CURATOR_KEY may hold it instead." env:"TRISKELE_CURATOR_KEY_FILE" placeholder:"PATH" needs:"curator-url"`
+	PerMinute int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_CURATOR_PER_MINUTE" placeholder:"N" needs:"curator-url"`
+	MaxInput  int           `help:"Bytes of memory texts in a request at most, 16384 if not given. Memories that do not fit are not curated." env:"TRISKELE_CURATOR_MAX_INPUT" placeholder:"BYTES" needs:"curator-url"`
+	Timeout   time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_CURATOR_TIMEOUT" placeholder:"TIME" needs:"curator-url"`
 }
 
 // Curator decides about new memories.
@@ -91,8 +90,6 @@ func New(config Config, store *memory.Store, recalls triskelev1.RecallServiceCli
 		return nil, err
 	case config.MaxInput < 1:
 		return nil, fmt.Errorf("the curator may send 1 byte or more, not %d", config.MaxInput)
-	case config.Similarity < -1 || config.Similarity > 1:
-		return nil, fmt.Errorf("the curator's similarity must be from -1 to 1, not %g", config.Similarity)
 	}
 	decisions := telemetry.Must(tel.MeterProvider.Meter(telemetry.ScopeName).Int64Counter("triskele.curation.decisions",
 		metric.WithDescription("Decisions of the curator, by action.")))
@@ -211,7 +208,6 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 		Query:      clip.Text(r.Title+"\n"+r.Content, maxQuery),
 		Limit:      new(int32(depth)),
 		IdsOnly:    true,
-		Explain:    true, // for the cosine
 		Budget:     durationpb.New(searchTime),
 		Filter:     &triskelev1.Filter{CreatedBefore: timestamppb.New(r.CreatedAt.Add(time.Microsecond))},
 		// The indexes must have all memories up to r. The recall waits for them within its budget.
@@ -222,12 +218,8 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 	if err != nil {
 		return nil, &chat.Failure{Words: "the search for the nearest memories failed: " + status.Code(err).String()}
 	}
-	hits := resp.GetHits()
-	if c.config.Similarity != 0 {
-		hits = similar(hits, c.config.Similarity)
-	}
 	var ids []uuid.UUID
-	for _, hit := range hits {
+	for _, hit := range resp.GetHits() {
 		id, err := uuid.Parse(hit.GetId())
 		if err != nil {
 			return nil, &chat.Failure{Words: "the search for the nearest memories gave a hit without an id"}
@@ -238,28 +230,6 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 		}
 	}
 	return ids, nil
-}
-
-// similar returns the hits of at least the given cosine similarity. A hit without a cosine is too far away for the dense leg's
-// list. If no hit has a cosine, the dense leg did not answer, and similar returns all hits.
-func similar(hits []*triskelev1.Hit, least float64) []*triskelev1.Hit {
-	var near []*triskelev1.Hit
-	compared := false
-	for _, hit := range hits {
-		for _, share := range hit.GetContributions() {
-			if share.GetScoreKind() != triskelev1.ScoreKind_SCORE_KIND_COSINE {
-				continue
-			}
-			compared = true
-			if share.GetRawScore() >= least {
-				near = append(near, hit)
-			}
-		}
-	}
-	if !compared {
-		return hits
-	}
-	return near
 }
 
 // choose returns the first memories, nearest first, that may be sent to the model beside r. All texts together have at most
