@@ -3,7 +3,7 @@
 //
 //  1. A program embeds Source in its flags. BeforeResolve reads the file that --config names, else the first
 //     candidate that exists.
-//  2. check refuses unknown keys and suggests the nearest name.
+//  2. check refuses unknown keys.
 //  3. kong calls Resolve for flags that the command line does not set. Resolve finds the value in the command's
 //     section of the file, else at the top.
 //  4. Effective lists each setting with its source. It masks secrets.
@@ -171,14 +171,7 @@ func (f *file) check(node *kong.Node, mapping *yaml.Node) error {
 		case child >= 0:
 			return f.wrong(key, "%q is a command: its settings must follow below it, each as KEY: VALUE", key.Value)
 		default:
-			for _, n := range node.Children {
-				known[n.Name] = true
-			}
-			hint := ""
-			if near := nearest(key.Value, known); near != "" {
-				hint = fmt.Sprintf(": did you mean %q?", near)
-			}
-			return f.wrong(key, "no setting is called %q%s", key.Value, hint)
+			return f.wrong(key, "no setting is called %q", key.Value)
 		}
 		seen[key.Value] = true
 	}

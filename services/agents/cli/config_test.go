@@ -32,7 +32,7 @@ func TestConfigShow(t *testing.T) {
 	if err := os.WriteFile(file, []byte("recal: {limit: 3}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got = run("", "recall", "x", "--config="+file); got.code != 2 || !strings.Contains(got.err, `did you mean "recall"?`) {
+	if got = run("", "recall", "x", "--config="+file); got.code != 2 || !strings.Contains(got.err, `no setting is called "recal"`) {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range [][]string{{"hook", "--config=" + file}, {"--config=" + file, "hook"}} {
