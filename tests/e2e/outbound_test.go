@@ -85,7 +85,6 @@ var covered = map[string]string{
 	"services/eval: v5.Connect":                             "`triskele eval` measures with public data sets",
 	"services/eval: os.WriteFile":                           "the same: reports",
 	"fuser/platform/rpc/rpctest: net.ListenPacket":          "for tests only",
-	"fuser/platform/program: os.Stdout":                     "the settings of a service, for who asks with --show-config: secrets are masked",
 }
 
 // libraries are the modules of others that programs import, by the beginning of their paths. One that can open a

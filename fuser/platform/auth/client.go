@@ -13,7 +13,7 @@ import (
 type Bearer struct {
 	TokenFile string `help:"File with the token for the gateway. If not given, the token in TRISKELE_TOKEN is used, if any." env:"TRISKELE_TOKEN_FILE" placeholder:"FILE"`
 	// Token is set by the environment only: others can see flags.
-	Token string `hidden:"" env:"TRISKELE_TOKEN" secret:""`
+	Token string `hidden:"" env:"TRISKELE_TOKEN"`
 }
 
 // Dial returns the dial options for TLS and the token. A token is sent in plain text to this machine only.

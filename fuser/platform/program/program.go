@@ -37,13 +37,12 @@ const flushTime = 5 * time.Second
 // Flags are every service's flags. Embed them; the variables are auth.Listener's.
 type Flags struct {
 	settings.Source
-	ShowConfig bool             `help:"Print each setting and its source, with secrets masked, and exit."`
-	Manual     manual.Flag      `help:"Print the manual page (man), the reference (markdown) or a completion script (bash, zsh, fish), and exit." placeholder:"FORM"`
-	Listener   auth.Listener    `embed:"" group:"Address and callers:"`
-	Admin      admin.Flags      `embed:"" group:"Observability:"`
-	Keep       telemetry.Keep   `embed:"" group:"Observability:"`
-	LogLevel   slog.Level       `help:"Lowest level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL" group:"Observability:"`
-	Version    kong.VersionFlag `help:"Print the version and exit."`
+	Manual   manual.Flag      `help:"Print the manual page (man), the reference (markdown) or a completion script (bash, zsh, fish), and exit." placeholder:"FORM"`
+	Listener auth.Listener    `embed:"" group:"Address and callers:"`
+	Admin    admin.Flags      `embed:"" group:"Observability:"`
+	Keep     telemetry.Keep   `embed:"" group:"Observability:"`
+	LogLevel slog.Level       `help:"Lowest level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL" group:"Observability:"`
+	Version  kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // Validate refuses flags that would be ignored.
@@ -60,11 +59,7 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 	vars["version"] = telemetry.Version()
 	vars["admin"] = admin.Beside(vars["listen"])
 	about := manual.Program{Name: name + "d", Description: description, Exits: exits}
-	parsed := kong.Parse(flags, kong.Name(about.Name), kong.Description(about.Help()), kong.Exit(exit), settings.Durations(), vars, kong.Bind(about))
-	if common.ShowConfig {
-		parsed.FatalIfErrorf(settings.Write(os.Stdout, common.Effective(parsed, parsed.Model.Node)))
-		return
-	}
+	kong.Parse(flags, kong.Name(about.Name), kong.Description(about.Help()), kong.Exit(exit), settings.Durations(), vars, kong.Bind(about))
 	log := slog.New(telemetry.Traced(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel}))).With("service", name)
 	slog.SetDefault(log) // for code without a log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

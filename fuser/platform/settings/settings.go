@@ -6,7 +6,6 @@
 //  2. check refuses unknown keys.
 //  3. kong calls Resolve for flags that the command line does not set. Resolve finds the value in the command's
 //     section of the file, else at the top.
-//  4. Effective lists each setting with its source. It masks secrets.
 package settings
 
 import (
@@ -34,13 +33,11 @@ const Off = "off"
 const envPrefix = "TRISKELE_"
 
 // unsettable are flags that no file sets: they are not about the work.
-var unsettable = []string{"help", "version", "config", "show-config", "manual"}
+var unsettable = []string{"help", "version", "config", "manual"}
 
 // Source is the settings file. Embed it, without a name, in a program's flags.
 type Source struct {
 	Config string `help:"Configuration file, or \"off\" for none. By default, triskele/PROGRAM.yaml in ~/.config or the platform's configuration folder, else in /etc." env:"TRISKELE_CONFIG" placeholder:"FILE"`
-
-	file *file
 }
 
 // BeforeResolve implements kong's interface. It reads the file and refuses unknown keys.
@@ -58,17 +55,8 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	if err := f.check(ctx.Model.Node, f.root); err != nil {
 		return err
 	}
-	s.file = f
 	ctx.AddResolver(f)
 	return nil
-}
-
-// File is the path of the file that was read, or "".
-func (s *Source) File() string {
-	if s.file == nil {
-		return ""
-	}
-	return s.file.path
 }
 
 // Candidates are the default paths of the file. The first that exists is read.

@@ -1,7 +1,6 @@
 package settings_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -25,7 +24,6 @@ type program struct {
 		Weight  map[string]float64 ``
 		Strict  bool               `default:"true" negatable:""`
 		Rules   []byte             `type:"filecontent"`
-		Key     string             `secret:"" env:"TRISKELE_KEY"`
 		Kind    string             `enum:"a,b" default:"a"`
 		Alpha   *float64           ``
 		Model   string             `env:"TRISKELE_MODEL" needs:"alpha,strict"`
@@ -140,14 +138,14 @@ func TestWhichFile(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(mine), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if p, _, err := parse(t, "", "ask"); err != nil || p.File() != "" || p.Ask.Address != "here" {
-		t.Errorf("no file: %q, %+v, %v", p.File(), p.Ask, err)
+	if p, _, err := parse(t, "", "ask"); err != nil || p.Ask.Address != "here" {
+		t.Errorf("no file: %+v, %v", p.Ask, err)
 	}
 	if err := os.WriteFile(mine, []byte("address: home\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if p, _, err := parse(t, "", "ask"); err != nil || p.File() != mine || p.Ask.Address != "home" {
-		t.Errorf("the user's file: %q, %+v, %v", p.File(), p.Ask, err)
+	if p, _, err := parse(t, "", "ask"); err != nil || p.Ask.Address != "home" {
+		t.Errorf("the user's file: %+v, %v", p.Ask, err)
 	}
 	if p, _, err := parse(t, "address: named", "ask"); err != nil || p.Ask.Address != "named" {
 		t.Errorf("a file that is named: %+v, %v", p.Ask, err)
@@ -155,50 +153,6 @@ func TestWhichFile(t *testing.T) {
 	t.Setenv("TRISKELE_CONFIG", "off")
 	if p, _, err := parse(t, "", "ask"); err != nil || p.Ask.Address != "here" {
 		t.Errorf("off: %+v, %v", p.Ask, err)
-	}
-}
-
-func TestEffective(t *testing.T) {
-	t.Setenv("TRISKELE_KEY", "swordfish")
-	p, ctx, err := parse(t, "address: postgres://me:trout@carp@db/x?sslpassword=hook&a=b\nask: {weight: {dense: 0.5}}", "ask", "--limit=7", "--leg=a", "--leg=b", "--alpha=0.5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := p.Effective(ctx, ctx.Selected())
-	var table bytes.Buffer
-	if err := settings.Write(&table, list); err != nil {
-		t.Fatal(err)
-	}
-	for _, secret := range []string{"trout", "carp", "hook", "swordfish"} {
-		if strings.Contains(table.String(), secret) {
-			t.Errorf("a secret, %q, is shown:\n%s", secret, &table)
-		}
-	}
-	got := map[string]settings.Setting{}
-	for _, one := range list {
-		one.Where = filepath.Base(one.Where)
-		got[one.Flag] = one
-	}
-	for flag, want := range map[string]settings.Setting{
-		"address": {"ask", "address", "postgres://me:********@db/x?sslpassword=********&a=b", "file", "prog.yaml:1"},
-		"limit":   {"ask", "limit", "7", "flag", "."},
-		"leg":     {"ask", "leg", "a;b", "flag", "."},
-		"alpha":   {"ask", "alpha", "0.5", "flag", "."},
-		"weight":  {"ask", "weight", "dense=0.5", "file", "prog.yaml:2"},
-		"key":     {"ask", "key", "********", "environment", "TRISKELE_KEY"},
-		"times":   {"ask", "times", "1s", "default", "."},
-	} {
-		if got[flag] != want {
-			t.Errorf("%+v, want %+v", got[flag], want)
-		}
-	}
-	if len(list) != 11 {
-		t.Errorf("%d settings", len(list))
-	}
-	for _, one := range p.Effective(ctx, ctx.Model.Children[1].Children[0]) {
-		if one.Command != "group tell" || one.Source == "flag" {
-			t.Errorf("of another command: %+v", one)
-		}
 	}
 }
 

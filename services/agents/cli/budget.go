@@ -18,7 +18,7 @@ type budgetCmd struct {
 	OTLP    string            `name:"otlp" help:"Read a file of OTLP JSON instead, as a collector's file exporter writes it; - for standard input." xor:"source" placeholder:"FILE"`
 	Jaeger  string            `help:"Query Jaeger instead, at the URL of its page." xor:"source" placeholder:"URL"`
 	Tempo   string            `help:"Query Tempo instead, at the URL of its query API." xor:"source" placeholder:"URL"`
-	Header  map[string]string `help:"Header for the queries, such as X-Scope-OrgID=team or \"Authorization=Bearer TOKEN\"." env:"TRISKELE_TRACES_HEADER" secret:"" placeholder:"NAME=VALUE"`
+	Header  map[string]string `help:"Header for the queries, such as X-Scope-OrgID=team or \"Authorization=Bearer TOKEN\"." env:"TRISKELE_TRACES_HEADER" placeholder:"NAME=VALUE"`
 	Service string            `help:"Name of the gateway in the traces." default:"fuser"`
 	Last    time.Duration     `help:"How far back to query Jaeger or Tempo." default:"1h"`
 	Limit   int               `help:"Maximum number of traces." default:"2000"`

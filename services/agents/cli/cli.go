@@ -132,7 +132,6 @@ type commands struct {
 	Eval       evalCmd       `cmd:"" group:"Try it:" help:"Measure recall on a data set with known answers."`
 	Budget     budgetCmd     `cmd:"" group:"Look after it:" help:"Show from recorded traces where recalls spend their time, and what another budget would drop and cost."`
 	Token      tokenCmd      `cmd:"" group:"Look after it:" help:"Make, list and revoke the tokens that callers show to a gateway."`
-	Config     configCmd     `cmd:"" group:"Look after it:" help:"Show the settings and the source of each."`
 	Completion completionCmd `cmd:"" group:"This program:" help:"Print the completion script of a shell."`
 	Man        manCmd        `cmd:"" group:"This program:" help:"Print the manual page."`
 	Version    versionCmd    `cmd:"" group:"This program:" help:"Print the version."`
@@ -213,7 +212,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 			}
 		}
 		parser, err := newParser(root, kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
-			kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env, &common.Source))
+			kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env))
 		if err != nil {
 			return nil, err
 		}

@@ -7,19 +7,10 @@ import (
 	"testing"
 )
 
-func TestConfigShow(t *testing.T) {
-	t.Setenv("TRISKELE_TOKEN", "trsk_0123456789ab_secret")
+func TestConfigFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "triskele.yaml")
 	if err := os.WriteFile(file, []byte("namespace: acme\npostgres: postgres://recall:secret@127.0.0.1:1/triskele\nrecall: {limit: 3}\ncurator-key: opensesame\n"), 0o600); err != nil {
 		t.Fatal(err)
-	}
-	var text string
-	for _, args := range [][]string{{"config", "show"}, {"config", "show", "get"}, {"config", "show", "--json"}, {"config", "show", "nothing"}} {
-		text += transcript("--config="+file, args)
-	}
-	golden(t, "config-show", strings.ReplaceAll(text, file, "triskele.yaml"))
-	if text := must(t, "", "config", "show", "--config=off"); !strings.HasPrefix(text, "no configuration file is read: it is off\n") {
-		t.Errorf("a file that is off: %q", text)
 	}
 	got := run("", "recall", "x", "--config="+file, "--address=127.0.0.1:1")
 	wantContains(t, "a command that was told by the file", got.err, "127.0.0.1:1")

@@ -59,7 +59,7 @@ const (
 type Config struct {
 	URL       string        `help:"Let a chat model curate new memories: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_CURATOR_URL" placeholder:"URL"`
 	Model     string        `help:"The curator's model, as its server calls it." env:"TRISKELE_CURATOR_MODEL" placeholder:"NAME" needs:"curator-url"`
-	Key       string        `help:"The server's key." env:"TRISKELE_CURATOR_KEY" hidden:"" secret:""`
+	Key       string        `help:"The server's key." env:"TRISKELE_CURATOR_KEY" hidden:""`
 	KeyFile   string        `help:"File that holds the server's key; TRISKELE_CURATOR_KEY may hold it instead." env:"TRISKELE_CURATOR_KEY_FILE" placeholder:"PATH" needs:"curator-url"`
 	PerMinute int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_CURATOR_PER_MINUTE" placeholder:"N" needs:"curator-url"`
 	MaxInput  int           `help:"Bytes of memory texts in a request at most, 16384 if not given. Memories that do not fit are not curated." env:"TRISKELE_CURATOR_MAX_INPUT" placeholder:"BYTES" needs:"curator-url"`

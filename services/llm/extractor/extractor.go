@@ -36,7 +36,7 @@ import (
 type Config struct {
 	URL           string        `help:"Let a chat model read facts out of memories for the graph: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_EXTRACTOR_URL" placeholder:"URL"`
 	Model         string        `help:"The extractor's model, as its server calls it." env:"TRISKELE_EXTRACTOR_MODEL" placeholder:"NAME" needs:"extractor-url"`
-	Key           string        `help:"The server's key." env:"TRISKELE_EXTRACTOR_KEY" hidden:"" secret:""`
+	Key           string        `help:"The server's key." env:"TRISKELE_EXTRACTOR_KEY" hidden:""`
 	KeyFile       string        `help:"File that holds the server's key; TRISKELE_EXTRACTOR_KEY may hold it instead." env:"TRISKELE_EXTRACTOR_KEY_FILE" placeholder:"PATH" needs:"extractor-url"`
 	Batch         int           `help:"Memories in a request at most, 8 if not given, 64 at most." env:"TRISKELE_EXTRACTOR_BATCH" placeholder:"N" needs:"extractor-url"`
 	PerMinute     int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_EXTRACTOR_PER_MINUTE" placeholder:"N" needs:"extractor-url"`
