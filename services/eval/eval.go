@@ -2,7 +2,7 @@
 // services and stores as an agent, so it measures the product itself. The process is:
 //
 //  1. Load every set: corpus.jsonl, queries.jsonl and qrels.tsv. A broken file is found before anything is measured.
-//  2. For each set, start all services on an empty database, or connect to a gateway elsewhere.
+//  2. For each set, start all services on an empty database.
 //  3. Import the documents through the gateway, and wait until every leg has indexed them.
 //  4. For each configuration, which is a selection of legs, ask a few queries as a warm-up and then all of them.
 //  5. Compute the metrics by category, and write run files and judgments for trec_eval, report.json and report.md.
@@ -26,12 +26,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
-	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
@@ -58,7 +55,6 @@ type Options struct {
 	Sets        []string `help:"Sets to measure; all if not given." placeholder:"SET"`
 	Store       string   `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
 	Postgres    string   `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
-	Gateway     string   `help:"Measure this gateway instead of a temporary system. The imported memories are deleted afterwards." placeholder:"TARGET"`
 	Out         string   `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"` // files of earlier runs are overwritten
 	Configs     []string `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
 	Scorer      string   `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"` // empty means the default
@@ -144,7 +140,7 @@ type runner struct {
 func (r *runner) check() error {
 	o := &r.options
 	switch {
-	case o.Gateway == "" && o.Store != "sqlite" && o.Store != "postgres":
+	case o.Store != "sqlite" && o.Store != "postgres":
 		return fmt.Errorf("store %q must be sqlite or postgres", o.Store)
 	case o.Store == "postgres" && o.Postgres == "":
 		return errors.New("store postgres needs a connection URL")
@@ -192,15 +188,14 @@ func (o *Options) findSets() error {
 // System is a running gateway with its services, which has one set, indexed by every leg.
 type System struct {
 	Conn            grpc.ClientConnInterface               // to the gateway
-	Legs            map[string]triskelev1.LegServiceClient // by name; nil for a gateway elsewhere
+	Legs            map[string]triskelev1.LegServiceClient // by name
 	Import, CatchUp time.Duration                          // the time to store the set, and then to index it
 	version         string                                 // of the database
 	postgres        string                                 // URL of the database, if it is one of PostgreSQL
 	closers         []func() error                         // called in reverse order
 }
 
-// Open starts the services on a store of their own, or connects to options.Gateway, and imports a set. Close removes the store,
-// or the set's namespaces.
+// Open starts the services on a store of their own and imports a set. Close removes the store.
 func Open(ctx context.Context, options Options, set *Set, process *telemetry.Process, log *slog.Logger) (*System, error) {
 	r := &runner{options: options, process: process, log: log}
 	if err := r.check(); err != nil {
@@ -216,11 +211,7 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if r.options.Gateway != "" {
-		if err := s.connect(ctx, r.options.Gateway, set, r.process.Service("client")); err != nil {
-			return nil, err
-		}
-	} else if err := r.start(ctx, s); err != nil {
+	if err := r.start(ctx, s); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -263,40 +254,7 @@ func (r *runner) start(ctx context.Context, s *System) error {
 	return err
 }
 
-// connect uses a gateway elsewhere. It returns an error if the set's namespaces exist there, since Close deletes them.
-func (s *System) connect(ctx context.Context, target string, set *Set, tel *telemetry.Service) error {
-	conn, err := rpc.Dial(target, tel)
-	if err != nil {
-		return err
-	}
-	s.Conn, s.version = conn, "a gateway elsewhere"
-	s.closers = append(s.closers, conn.Close)
-	memories := triskelev1.NewMemoryServiceClient(conn)
-	for _, namespace := range set.Namespaces {
-		call, cancel := context.WithTimeout(ctx, timeout)
-		_, err := memories.GetNamespace(call, &triskelev1.GetNamespaceRequest{Namespace: namespace})
-		cancel()
-		switch {
-		case err == nil:
-			return fmt.Errorf("the gateway has the namespace %s: an evaluation needs it for itself, and deletes it afterwards", namespace)
-		case status.Code(err) != codes.NotFound:
-			return fmt.Errorf("look for %s: %w", namespace, err)
-		}
-	}
-	s.closers = append(s.closers, func() error {
-		var errs []error
-		for _, namespace := range set.Namespaces {
-			call, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-			_, err := memories.DeleteNamespace(call, &triskelev1.DeleteNamespaceRequest{Namespace: namespace})
-			cancel()
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
-	})
-	return nil
-}
-
-// Close stops the services and removes the set.
+// Close stops the services and removes their store.
 func (s *System) Close() error {
 	var errs []error
 	for _, closer := range slices.Backward(s.closers) {

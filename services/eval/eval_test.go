@@ -7,26 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/gateway"
-	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/eval"
-	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
-	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
 // smallSet writes twelve documents in two scopes, the same in both but for the number, and six queries. Of those, four
@@ -102,67 +94,6 @@ func TestRun(t *testing.T) {
 				checkUntouched(t, options.Postgres)
 			}
 		})
-	}
-}
-
-// TestGatewayElsewhere measures a system that is served over TCP: rankings are those of one in this process, and nothing is
-// left in it. It is not touched if it has anything in the set's namespaces.
-func TestGatewayElsewhere(t *testing.T) {
-	data, here, there := t.TempDir(), t.TempDir(), t.TempDir()
-	smallSet(t, filepath.Join(data, "small"))
-	log := slog.New(slog.DiscardHandler)
-	config := standalone.Config{SQLite: filepath.Join(t.TempDir(), "triskele.db"), Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(), Lexical: lexical.DefaultConfig()}
-	system, err := standalone.Start(t.Context(), config, start(t), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := rpc.NewServer(start(t).Service("fuser"), log)
-	system.Register(server)
-	go func() { _ = system.Serve(server, listener) }()
-	t.Cleanup(func() { _ = system.Close() })
-
-	options := eval.Options{Data: data, Store: "sqlite", Embedder: embed.NewHashed(), Out: here}
-	if _, err := eval.Run(t.Context(), options, start(t), log); err != nil {
-		t.Fatal(err)
-	}
-	options = eval.Options{Data: data, Gateway: listener.Addr().String(), Out: there}
-	report, err := eval.Run(t.Context(), options, start(t), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := string(report.Markdown()); !strings.Contains(text, "those of the gateway") {
-		t.Error(text)
-	}
-	if a, b := checkRunFiles(t, here), checkRunFiles(t, there); !slices.Equal(a, b) {
-		t.Errorf("other rankings:\n%s\n\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
-	}
-	memories := triskelev1.NewMemoryServiceClient(system.Conn)
-	left, err := memories.ListNamespaces(t.Context(), &triskelev1.ListNamespacesRequest{})
-	if err != nil || len(left.GetNamespaces()) != 1 || left.GetNamespaces()[0].GetNamespace() != "default" {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-
-	set, err := eval.Load(filepath.Join(data, "small"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	expiry := time.Now().Add(20 * time.Millisecond)
-	mine, err := memories.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{
-		Namespace: set.Namespaces[1], Content: "Mine.", ExpiresAt: timestamppb.New(expiry), // so that no list has it
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(time.Until(expiry))
-	if _, err := eval.Run(t.Context(), options, start(t), log); err == nil || !strings.Contains(err.Error(), set.Namespaces[1]) {
-		t.Errorf("a namespace in use: %v", err)
-	}
-	if _, err := memories.Get(t.Context(), &triskelev1.GetRequest{Namespace: set.Namespaces[1], Ids: []string{mine.GetMemory().GetId()}}); err != nil {
-		t.Errorf("somebody's memory is gone: %v", err)
 	}
 }
 

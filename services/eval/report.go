@@ -92,9 +92,6 @@ func (r *runner) newReport() *Report {
 		Command: r.options.Command, Commit: Commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
 		Settings: Settings{Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp},
 	}
-	if r.options.Gateway != "" {
-		return report // the settings of another gateway are unknown
-	}
 	model := r.options.Embedder.Model()
 	report.Settings.Embedder = fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions)
 	report.Settings.Fusion = gateway.DefaultConfig().Fusion.String()

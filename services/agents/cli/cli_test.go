@@ -444,7 +444,7 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"update", "id", "--clear=content"}, {"up", "--store=mysql"}, {"up", "--store=postgres", "--postgres="}, {"migrate"},
 		{"up", "--curator-model=x"}, {"up", "--extractor-batch=2"}, {"up", "--tls-clients=x"}, {"up", "--audit=-"}, {"up", "--oidc-audience=x"}, {"up", "--reranker-top=5"}, {"up", "--no-http", "--http-allow-origin=https://app.example.com"},
 		{"up", "--sweep-every=0s", "--sweep-after=1h"}, {"up", "--sweep-every=-1s"}, {"up", "--trace-slow=-1s"},
-		{"migrate", "up", "--sqlite=a", "--postgres=b"}, {"eval", "--data=x"}, {"eval", "--data=x", "--out=y", "--gateway=127.0.0.1:1", "--scorer=ts_rank"}, {"eval", "--data=x", "--out=y", "--store=postgres", "--postgres="},
+		{"migrate", "up", "--sqlite=a", "--postgres=b"}, {"eval", "--data=x"}, {"eval", "--data=x", "--out=y", "--store=postgres", "--postgres="},
 	} {
 		got := run("", args...)
 		if got.code != 2 || !strings.HasPrefix(got.err, "error: ") || !strings.Contains(got.err, "--help") || got.out != "" {

@@ -20,10 +20,7 @@ type evalCmd struct {
 
 // Validate refuses contradictory flags.
 func (c *evalCmd) Validate() error {
-	switch {
-	case c.Gateway != "" && c.Scorer != "bm25":
-		return errors.New("--scorer is not for a gateway, which ranks as it is set")
-	case c.Store == "postgres" && c.Postgres == "":
+	if c.Store == "postgres" && c.Postgres == "" {
 		return errors.New("--store postgres needs --postgres URL")
 	}
 	return nil
@@ -40,7 +37,6 @@ func (c *evalCmd) command() string {
 	add(len(c.Sets) > 0, "--sets", strings.Join(c.Sets, ","))
 	add(len(c.Configs) > 0, "--configs", strings.Join(c.Configs, ","))
 	add(c.Scorer != "bm25", "--scorer", c.Scorer)
-	add(c.Gateway != "", "--gateway", "GATEWAY")
 	add(c.Embedder.Embedder != "builtin", "--embedder", strconv.Quote(c.Embedder.Embedder))
 	add(c.Limit > 0, "--limit", strconv.Itoa(c.Limit))
 	add(c.Concurrency > 1, "--concurrency", strconv.Itoa(c.Concurrency))
