@@ -3,9 +3,14 @@
 package e2e_test
 
 import (
+	"errors"
 	"flag"
+	"io"
 	"net/http"
+	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -15,10 +20,10 @@ import (
 
 var jaeger = flag.String("jaeger", "", "Jaeger's all-in-one")
 
-// TestShippedToJaeger has five processes send everything to a real Jaeger. What `triskele budget` reads there is what the
+// TestShippedToJaeger has five processes send everything to a real Jaeger. What `triskele budget` reads of its answer is what the
 // gateway remembers: as many recalls, as long ones, and the same parts.
 func TestShippedToJaeger(t *testing.T) {
-	otlp, page := freeAddress(t), freeAddress(t)
+	begun, otlp, page := time.Now().UTC(), freeAddress(t), freeAddress(t)
 	cmd := exec.Command(*jaeger, "--collector.otlp.grpc.host-port", otlp, "--collector.otlp.http.host-port", freeAddress(t),
 		"--query.http-server.host-port", page, "--query.grpc-server.host-port", freeAddress(t), "--admin.http.host-port", freeAddress(t),
 		"--collector.grpc-server.host-port", freeAddress(t), "--collector.http-server.host-port", freeAddress(t))
@@ -49,8 +54,23 @@ func TestShippedToJaeger(t *testing.T) {
 		}
 	}
 	var theirs spending.Report
+	file := filepath.Join(t.TempDir(), "traces.json")
 	s.eventually("Jaeger has every recall, from every process", func() bool {
-		theirs = spent(t, "--jaeger", "http://"+page)
+		resp, err := http.Get("http://" + page + "/api/v3/traces?" + url.Values{
+			"query.service_name": {"fuser"}, "query.operation_name": {"search_memory"}, "query.search_depth": {"2000"},
+			"query.start_time_min": {begun.Format(time.RFC3339Nano)}, "query.start_time_max": {time.Now().UTC().Format(time.RFC3339Nano)},
+		}.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close(), os.WriteFile(file, answer, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusOK { // it has none yet
+			return false
+		}
+		theirs = spent(t, "--otlp", file)
 		services := map[string]bool{}
 		for _, hop := range theirs.Hops {
 			services[hop.Service] = true

@@ -15,12 +15,8 @@ import (
 
 type budgetCmd struct {
 	Admin   string            `help:"Read the recalls that a running gateway keeps, from the URL of its admin port. This is the default source." default:"http://127.0.0.1:7410" placeholder:"URL"`
-	OTLP    string            `name:"otlp" help:"Read a file of OTLP JSON instead, as a collector's file exporter writes it; - for standard input." xor:"source" placeholder:"FILE"`
-	Jaeger  string            `help:"Query Jaeger instead, at the URL of its page." xor:"source" placeholder:"URL"`
-	Tempo   string            `help:"Query Tempo instead, at the URL of its query API." xor:"source" placeholder:"URL"`
-	Header  map[string]string `help:"Header for the queries, such as X-Scope-OrgID=team or \"Authorization=Bearer TOKEN\"." env:"TRISKELE_TRACES_HEADER" placeholder:"NAME=VALUE"`
-	Service string            `help:"Name of the gateway in the traces." default:"fuser"`
-	Last    time.Duration     `help:"How far back to query Jaeger or Tempo." default:"1h"`
+	OTLP    string            `name:"otlp" help:"Read a file of OTLP JSON instead, as a collector's file exporter writes it, and as Jaeger and Tempo answer; - for standard input." placeholder:"FILE"`
+	Header  map[string]string `help:"Header for the gateway, such as \"Authorization=Bearer TOKEN\"." env:"TRISKELE_TRACES_HEADER" placeholder:"NAME=VALUE"`
 	Limit   int               `help:"Maximum number of traces." default:"2000"`
 	Budgets []time.Duration   `help:"Budgets to try." default:"10ms,15ms,20ms,30ms,50ms,70ms,100ms,150ms,200ms,300ms,500ms,700ms,1s" placeholder:"TIME"`
 	Leg     []string          `help:"The gateway's legs, as given to fuserd; not needed for the default." env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
@@ -76,33 +72,24 @@ func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
 
 // read fetches the traces and names their source.
 func (c *budgetCmd) read(ctx context.Context, env *Env) (_ []otlp.Trace, source string, err error) {
-	q := traces.Query{Service: c.Service, From: env.Now().Add(-c.Last), To: env.Now(), Limit: c.Limit, Header: c.Header}
-	switch {
-	case c.OTLP != "":
-		in, err := env.open(ctx, c.OTLP)
+	if c.OTLP == "" {
+		out, err := traces.Recent(ctx, c.Admin, c.Limit, c.Header)
 		if err != nil {
-			return nil, "", err
+			err = fmt.Errorf("%w; name a gateway's admin port with --admin, or other traces with --otlp", err)
 		}
-		defer func() { _ = in.Close() }()
-		source := c.OTLP
-		if source == "-" {
-			source = "standard input"
-		}
-		out, err := traces.Read(in)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", source, err)
-		}
-		return out, source, err
-	case c.Jaeger != "":
-		out, err := traces.Jaeger(ctx, c.Jaeger, q)
-		return out, "Jaeger", err
-	case c.Tempo != "":
-		out, err := traces.Tempo(ctx, c.Tempo, q)
-		return out, "Tempo", err
+		return out, "the gateway at " + c.Admin, err
 	}
-	out, err := traces.Recent(ctx, c.Admin, q)
+	in, err := env.open(ctx, c.OTLP)
 	if err != nil {
-		err = fmt.Errorf("%w; name a gateway's admin port with --admin, or other traces with --otlp, --jaeger or --tempo", err)
+		return nil, "", err
 	}
-	return out, "the gateway at " + c.Admin, err
+	defer func() { _ = in.Close() }()
+	if source = c.OTLP; source == "-" {
+		source = "standard input"
+	}
+	out, err := traces.Read(in)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", source, err)
+	}
+	return out, source, err
 }

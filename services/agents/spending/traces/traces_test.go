@@ -1,7 +1,6 @@
 package traces_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,24 +13,19 @@ import (
 	"github.com/triskele/triskele/services/agents/spending/traces"
 )
 
-var query = traces.Query{
-	Service: "fuser", From: time.Unix(1_700_000_000, 0), To: time.Unix(1_700_003_600, 0), Limit: 7, Header: map[string]string{"X-Scope-OrgID": "team"},
-}
+var header = map[string]string{"Authorization": "Bearer x"}
 
 // serve answers paths with texts and checks what comes with every request.
-func serve(t *testing.T, answers map[string]string, asked func(*http.Request)) string {
+func serve(t *testing.T, answers map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Scope-OrgID") != "team" || r.Header.Get("Accept") != "application/json" {
+		if r.Header.Get("Authorization") != "Bearer x" || r.URL.RawQuery != "limit=7" {
 			t.Errorf("%s was asked for with the header %v", r.URL, r.Header)
 		}
 		text, ok := answers[r.URL.Path]
 		if !ok {
 			http.NotFound(w, r)
 			return
-		}
-		if asked != nil {
-			asked(r)
 		}
 		_, _ = w.Write([]byte(text))
 	}))
@@ -65,15 +59,9 @@ const jaegerAnswer = `{"result":{"resourceSpans":[
   {"traceId":"07f5a3d9b3ac4d1cbf2aa61a2e6f6d55","spanId":"bb3e4a14b2f3c1de","parentSpanId":"aa3e4a14b2f3c1de","name":"leg dense","kind":1,"startTimeUnixNano":"1700000001000100000","endTimeUnixNano":"1700000001004100000",
    "attributes":[{"key":"triskele.leg","value":{"stringValue":"dense"}}],"status":{"code":2}}]}]}]}}`
 
+// What Jaeger answers can be read as it is.
 func TestJaeger(t *testing.T) {
-	base := serve(t, map[string]string{"/jaeger/api/v3/traces": jaegerAnswer}, func(r *http.Request) {
-		want := "query.num_traces=7&query.operation_name=search_memory&query.search_depth=7&query.service_name=fuser" +
-			"&query.start_time_max=2023-11-14T23%3A13%3A20Z&query.start_time_min=2023-11-14T22%3A13%3A20Z"
-		if r.URL.RawQuery != want {
-			t.Errorf("asked %s, want %s", r.URL.RawQuery, want)
-		}
-	})
-	got, err := traces.Jaeger(t.Context(), base+"/jaeger/", query)
+	got, err := traces.Read(strings.NewReader(jaegerAnswer))
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -87,39 +75,13 @@ func TestJaeger(t *testing.T) {
 	}
 }
 
-// TestJaegerWithoutTraces: Jaeger says 404 if it has none.
-func TestJaegerWithoutTraces(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, `{"error":{"httpCode":404,"message":"No traces found"}}`, http.StatusNotFound)
-	}))
-	defer server.Close()
-	if got, err := traces.Jaeger(t.Context(), server.URL, query); err != nil || len(got) != 0 {
-		t.Errorf("got %v, %v, want no traces", got, err)
-	}
-}
-
+// So can what Tempo answers, a document for each trace.
 func TestTempo(t *testing.T) {
 	trace := func(id, name string) string {
 		return `{"batches":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"fuser"}}]},"scopeSpans":[{"spans":[
  {"traceId":"` + id + `","spanId":"7uGbfsPBsXQ=","name":"` + name + `","startTimeUnixNano":"1700000001000000001","endTimeUnixNano":"1700000001005000001"}]}]}]}`
 	}
-	base := serve(t, map[string]string{
-		"/api/search": `{"traces":[{"traceID":"5b8efff798038103d269b633813fc60c","rootServiceName":"fuser","durationMs":5},{"traceID":"17"}],"metrics":{"inspectedTraces":2}}`,
-		"/api/traces/5b8efff798038103d269b633813fc60c": trace("W47/95gDgQPSabYzgT/GDA==", "first"),
-		"/api/traces/17": trace("AAAAAAAAAAAAAAAAAAAAFw==", "second"),
-	}, func(r *http.Request) {
-		if r.URL.Path != "/api/search" {
-			return
-		}
-		for name, want := range map[string]string{
-			"q": `{ resource.service.name = "fuser" && name = "search_memory" }`, "limit": "7", "start": "1700000000", "end": "1700003601",
-		} {
-			if got := r.URL.Query().Get(name); got != want {
-				t.Errorf("asked with %s %q, want %q", name, got, want)
-			}
-		}
-	})
-	got, err := traces.Tempo(t.Context(), base, query)
+	got, err := traces.Read(strings.NewReader(trace("W47/95gDgQPSabYzgT/GDA==", "first") + trace("AAAAAAAAAAAAAAAAAAAAFw==", "second")))
 	if err != nil || len(got) != 2 || got[0].ID != "5b8efff798038103d269b633813fc60c" || got[1].ID != "00000000000000000000000000000017" {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -138,40 +100,36 @@ func TestSpansOfATraceMayBeApart(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
-	base := serve(t, map[string]string{"/api/traces": `<!doctype html>`, "/api/v3/traces": `<!doctype html>`, "/api/search": `{"traces":[{"traceID":"17"}]}`}, nil)
-	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
-	defer closed.Close()
-	type source func(context.Context, string, traces.Query) ([]otlp.Trace, error)
-	for want, try := range map[string]struct {
-		source
-		base string
-	}{
-		"/api/v3/traces: document 1":       {traces.Jaeger, base},
-		"404 Not Found":                    {traces.Tempo, base},
-		"document 1":                       {traces.Recent, base},
-		"a token that has the scope admin": {traces.Recent, closed.URL},
-		"is not a URL":                     {traces.Jaeger, "localhost"},
-	} {
-		if _, err := try.source(t.Context(), try.base, query); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
-	elsewhere := serve(t, map[string]string{"/api/v3/traces": jaegerAnswer}, nil)
-	moved := httptest.NewServer(http.RedirectHandler(elsewhere+"/api/v3/traces", http.StatusFound))
-	defer moved.Close()
-	if _, err := traces.Jaeger(t.Context(), moved.URL, query); err == nil || !strings.Contains(err.Error(), "redirects to") {
-		t.Errorf("followed a redirection with its headers: %v", err)
+func TestRecent(t *testing.T) {
+	got, err := traces.Recent(t.Context(), serve(t, map[string]string{"/below/api/traces": jaegerAnswer})+"/below/", 7, header)
+	if err != nil || len(got) != 1 {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
-// FuzzJaeger answers with anything.
-func FuzzJaeger(f *testing.F) {
+func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
+	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer closed.Close()
+	moved := httptest.NewServer(http.RedirectHandler(serve(t, nil), http.StatusFound))
+	defer moved.Close()
+	for want, base := range map[string]string{
+		"/api/traces: document 1":          serve(t, map[string]string{"/api/traces": `<!doctype html>`}),
+		"404 Not Found":                    serve(t, nil),
+		"a token that has the scope admin": closed.URL,
+		"is not a URL":                     "localhost",
+		"redirects to":                     moved.URL, // with its headers
+	} {
+		if _, err := traces.Recent(t.Context(), base, 7, header); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// FuzzRead reads anything.
+func FuzzRead(f *testing.F) {
 	f.Add(jaegerAnswer)
 	f.Fuzz(func(t *testing.T, text string) {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
-		defer server.Close()
-		all, err := traces.Jaeger(t.Context(), server.URL, query)
+		all, err := traces.Read(strings.NewReader(text))
 		if err != nil {
 			return
 		}
