@@ -65,7 +65,7 @@ var covered = map[string]string{
 	"services/cmd/triskele: os.Stdout":                      "answers to who runs the program; TestCanary reads what the commands for operators print",
 	"services/cmd/triskele: os.Stderr":                      "the same",
 	"services/agents/cli: http.Server":                      "`triskele mcp --listen`: what agents get are answers and errors; TestMCPLogsNoTexts reads its log",
-	"services/agents/cli: os.OpenFile":                      "the SQLite file and an import's report, where the user says, for the user alone; an empty file that marks a session",
+	"services/agents/cli: os.OpenFile":                      "the SQLite file, where the user says, for the user alone; an empty file that marks a session",
 	"services/agents/cli: os.WriteFile":                     "the time at which a session's agent compacted what was said",
 	"services/agents/connect: exec.CommandContext":          "`triskele connect --list` starts the MCP server that an agent's configuration names, and asks it one question of its own",
 	"services/agents/userservice: os.WriteFile":             "the file of a user service: a command line, and no texts",

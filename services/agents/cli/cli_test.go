@@ -357,8 +357,7 @@ func TestBadLineIsNamed(t *testing.T) {
 			if listed := must(t, "", "list", "--json", namespace, to); strings.Count(listed, "\n") != 4 || strings.Contains(listed, "after") {
 				t.Errorf("stored:\n%s", listed)
 			}
-			report := filepath.Join(t.TempDir(), "report.json")
-			got = run("", "import", file, "--report="+report, namespace, to)
+			got = run("", "import", file, namespace, to)
 			if got.code != 3 || !strings.Contains(got.err, "1 could not be imported") {
 				t.Errorf("exit code %d, errors %q", got.code, got.err)
 			}
@@ -366,17 +365,14 @@ func TestBadLineIsNamed(t *testing.T) {
 			if listed := must(t, "", "list", "--json", namespace, to); strings.Count(listed, "\n") != 5 || !strings.Contains(listed, "after") {
 				t.Errorf("stored:\n%s", listed)
 			}
-			text, err := os.ReadFile(report)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got = run("", "import", file, "--json", namespace, to)
 			var written struct {
 				Stored, Unchanged, Skipped int
 				Problems                   []struct{ Position, Detail string }
 			}
-			if err := json.Unmarshal(text, &written); err != nil || written.Stored != 1 || written.Unchanged != 4 || written.Skipped != 1 ||
+			if err := json.Unmarshal([]byte(got.out), &written); err != nil || got.code != 3 || written.Stored != 0 || written.Unchanged != 5 || written.Skipped != 1 ||
 				len(written.Problems) != 1 || written.Problems[0].Position != file+":6" || !strings.Contains(written.Problems[0].Detail, strings.TrimPrefix(test.want, ": ")) {
-				t.Errorf("%s: %v", text, err)
+				t.Errorf("%s: %v", got.out, err)
 			}
 		})
 	}

@@ -26,8 +26,7 @@ type importCmd struct {
 	User             string `help:"Import the memories of this user of claude-memory-mcp only."`
 	DryRun           bool   `help:"Print what an import would do, and store nothing."`
 	Strict           bool   `help:"Stop at the first memory that cannot be imported. Those before it are stored."`
-	Report           string `help:"File for a report as JSON, with everything that was skipped." placeholder:"FILE"`
-	JSON             bool   `help:"Print that report instead of a summary."`
+	JSON             bool   `help:"Print a report as JSON instead of a summary, with everything that was skipped."`
 	Wait             bool   `help:"Return only when all memories are indexed."`
 	gatewayFlags
 }
@@ -77,7 +76,7 @@ func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Repor
 		options.Progress = func(done int64, report *importer.Report) { bar.reached(done, report.Done()) }
 		report, err := importer.Run(ctx, s.Memories, source, options)
 		bar.done()
-		err = errors.Join(err, show(report), c.write(report))
+		err = errors.Join(err, show(report))
 		if err == nil && c.Wait && !c.DryRun {
 			for _, namespace := range slices.Sorted(maps.Keys(report.Namespaces)) {
 				if err := s.WaitIndexed(ctx, namespace, func(pending int64) { bar.tell(fmt.Sprintf("%d memories to be indexed", pending)) }); err != nil {
@@ -139,17 +138,6 @@ func (c *importCmd) show(env *Env, report *importer.Report) error {
 		return report.WriteJSON(env.Out)
 	}
 	return env.print(render.Lines(report.String())) // the report has untrusted names
-}
-
-func (c *importCmd) write(report *importer.Report) error {
-	if c.Report == "" {
-		return nil
-	}
-	file, err := os.OpenFile(c.Report, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(report.WriteJSON(file), file.Close())
 }
 
 type syncCmd struct {
