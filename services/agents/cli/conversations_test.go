@@ -107,7 +107,7 @@ func TestImportConversations(t *testing.T) {
 	}
 }
 
-// A branch of a session begins with a copy of it, in a file of its own. What was said is stored once.
+// A branch of a session begins with a copy of it, in a file of its own, and may have branches. What was said is stored once.
 func TestImportBranches(t *testing.T) {
 	to := "--address=" + serve(t)
 	folder := t.TempDir()
@@ -117,12 +117,13 @@ func TestImportBranches(t *testing.T) {
 	for name, text := range map[string]string{
 		"a.jsonl": turn("a", "1", "When is the harbour crane serviced?", ""),
 		"b.jsonl": turn("b", "1", "When is the harbour crane serviced?", `,"forkedFrom":{"sessionId":"a","messageUuid":"1"}`) + turn("b", "2", "And when is the pier painted?", ""),
+		"c.jsonl": turn("c", "1", "When is the harbour crane serviced?", `,"forkedFrom":{"sessionId":"b","messageUuid":"1"}`),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"stored 2, unchanged 1\n", "stored 0, unchanged 3\n"} {
+	for _, want := range []string{"stored 2, unchanged 2\n", "stored 0, unchanged 4\n"} {
 		if got := must(t, "", "import", folder, "--from=claude-code", to); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

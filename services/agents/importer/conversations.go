@@ -147,7 +147,7 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 	if file, onDisk := in.(*os.File); onDisk {
 		folder = capture.FolderOf(file.Name())
 	}
-	for turn, err := range transcript.Read(c.format, in) {
+	for turn, err := range transcript.Read(c.format, in, c.session) {
 		if damage, ok := errors.AsType[*transcript.Damage](err); ok {
 			if err := take(skip(f.name+", "+damage.Place, "not readable", damage.Reason)); err != nil {
 				return err
@@ -178,6 +178,15 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 		}
 	}
 	return nil
+}
+
+// session opens a session by its id, with which the name of its file ends.
+func (c *Conversations) session(id string) (io.ReadCloser, error) {
+	i := slices.IndexFunc(c.files, func(f conversationFile) bool { return strings.HasSuffix(f.name, id+".jsonl") })
+	if i < 0 {
+		return nil, fs.ErrNotExist
+	}
+	return c.open(c.files[i].name)
 }
 
 // foreign says why a file is no session of the format, or returns "". Exports have no common form to know them by.

@@ -16,8 +16,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,6 +67,32 @@ type Damage struct {
 }
 
 func (d *Damage) Error() string { return d.Place + ": " + d.Reason }
+
+// Sessions opens another session of the same agent, by its id. A session may begin with a copy of another one, whose messages have the
+// ids that they have there. Nil opens none.
+type Sessions func(id string) (io.ReadCloser, error)
+
+func (s Sessions) open(id string) (io.ReadCloser, error) {
+	if s == nil || !sessionID.MatchString(id) {
+		return nil, fs.ErrNotExist
+	}
+	return s(id)
+}
+
+// beside opens the sessions around one: Claude Code has those of a project in a folder, Codex those of a day.
+func beside(format Format, path string) Sessions {
+	return func(id string) (io.ReadCloser, error) {
+		pattern := filepath.Join(filepath.Dir(path), id+".jsonl")
+		if format == Codex {
+			pattern = filepath.Join(filepath.Dir(path), "../../../*/*/*", "rollout-*"+id+".jsonl")
+		}
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			return nil, fs.ErrNotExist
+		}
+		return os.Open(found[0])
+	}
+}
 
 // Detect returns the format of an agent's transcript.
 func Detect(file io.Reader) (Format, error) {
@@ -125,7 +153,11 @@ func Delta(path string, from int64) (turns []Turn, next int64, err error) {
 		_, _ = whole.Seek(0, io.SeekStart)
 		return ofObject(whole, from)
 	}
-	r := newReader(format)
+	var sessions Sessions
+	if from == 0 || format == ClaudeCode { // Codex has what it copies at the beginning
+		sessions = beside(format, path)
+	}
+	r := newReader(format, sessions)
 	if from > 0 {
 		r.message(head, 0) // it says what session all others are of
 	}
@@ -180,7 +212,7 @@ func collect(turns iter.Seq2[Turn, error]) (out []Turn, err error) {
 
 // Read reads a whole file. An error ends it if it is no Damage. The last line of a session may be incomplete, because the agent is
 // writing it.
-func Read(format Format, in io.Reader) iter.Seq2[Turn, error] {
+func Read(format Format, in io.Reader, sessions Sessions) iter.Seq2[Turn, error] {
 	switch format {
 	case ChatGPT:
 		return final(conversations(in, chatGPT, "it is no conversation of ChatGPT; exports of claude.ai are read with --from claude"))
@@ -194,24 +226,24 @@ func Read(format Format, in io.Reader) iter.Seq2[Turn, error] {
 			return final(geminiObject(in))
 		}
 	}
-	return final(newReader(format).lines(in, 0))
+	return final(newReader(format, sessions).lines(in, 0))
 }
 
 // reader reads a file with a record a line.
 type reader struct {
 	message  func(line []byte, at int64) (Turn, bool)
-	repeated bool // a message is written again when it changes
+	repeated bool // a message may be written again: when it changes, or by a branch
 }
 
-func newReader(format Format) *reader {
+func newReader(format Format, sessions Sessions) *reader {
 	r := &reader{}
 	switch format {
 	case Codex:
-		r.message = (&codex{}).message
+		r.message = (&codex{sessions: sessions}).message
 	case Gemini:
 		r.message, r.repeated = (&gemini{}).message, true
 	default:
-		r.message = claudeCode
+		r.message, r.repeated = (&claude{sessions, map[string]map[string]origin{}}).message, true
 	}
 	return r
 }

@@ -1,7 +1,10 @@
 package transcript_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,7 +89,7 @@ func TestFormats(t *testing.T) {
 	t.Parallel()
 	check := func(format transcript.Format, text string, want []string) {
 		var got []string
-		for turn, err := range transcript.Read(format, strings.NewReader(text)) {
+		for turn, err := range transcript.Read(format, strings.NewReader(text), nil) {
 			if err != nil {
 				if format != transcript.ClaudeCode || err.Error() != "line 11: it is not JSON" {
 					t.Fatalf("%s: %v", format, err)
@@ -184,7 +187,7 @@ func TestOddExports(t *testing.T) {
 		{transcript.Claude, "[" + claude("a", `"x"`) + "," + claude("b", `"`+strings.Repeat("a", 65<<20)+`"`) + "]", "a", "a conversation has more than 67108864 bytes"},
 	} {
 		var got, failure string
-		for turn, err := range transcript.Read(x.format, strings.NewReader(x.text)) {
+		for turn, err := range transcript.Read(x.format, strings.NewReader(x.text), nil) {
 			if got += turn.Thread; err != nil {
 				failure = err.Error()
 			}
@@ -206,7 +209,7 @@ func TestDamage(t *testing.T) {
 	long := `{"type":"x","payload":"` + strings.Repeat("a", 17<<20) + `"}`
 	text = "{damaged\n" + first + "\n\n" + rest + long + "\n" + `{"type":"response_it`
 	var got []string
-	for turn, err := range transcript.Read(transcript.Codex, strings.NewReader(text)) {
+	for turn, err := range transcript.Read(transcript.Codex, strings.NewReader(text), nil) {
 		if err != nil {
 			got = append(got, err.Error())
 		} else {
@@ -303,12 +306,88 @@ func TestLongDeltas(t *testing.T) {
 	}
 }
 
+// What a session has copied of others are the messages of these, also of a copy of a copy, whether sessions are read by an import or one by one.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	claude := func(session, id, from, text string) string {
+		if from != "" {
+			of, original, _ := strings.Cut(from, "/")
+			from = fmt.Sprintf(`"forkedFrom":{"sessionId":%q,"messageUuid":%q},`, of, original)
+		}
+		return fmt.Sprintf(`{"type":"user","sessionId":%q,"uuid":%q,%s"message":{"content":%q}}`+"\n", session, id, from, text)
+	}
+	codex := func(session, from string, texts ...string) string {
+		all := fmt.Sprintf(`{"timestamp":"2026-03-01T08:00:00Z","type":"session_meta","payload":{"id":%q,"forked_from_id":%q}}`+"\n", session, from)
+		for i, text := range texts {
+			role := []string{"user", "assistant"}[i%2]
+			all += fmt.Sprintf(`{"timestamp":"2026-03-01T08:00:0%dZ","type":"response_item","payload":{"type":"message","role":%q,"content":[{"type":"input_text","text":%q}]}}`+"\n", i, role, text)
+		}
+		return all
+	}
+	for _, x := range []struct {
+		format transcript.Format
+		files  map[string]string
+		want   string // the turns that have different ids
+	}{
+		{transcript.ClaudeCode, map[string]string{
+			"c.jsonl": claude("c", "1", "b/1", "Alpha") + claude("c", "9", "b/2", "Beta") + claude("c", "3", "", "Gamma") + claude("c", "3", "", "Gamma"), // some versions write a copy twice
+			"b.jsonl": claude("b", "1", "a/1", "Alpha") + claude("b", "2", "", "Beta"),
+			"a.jsonl": claude("a", "1", "", "Alpha"),
+			"x.jsonl": claude("x", "1", "x/1", "Loop") + claude("x", "2", "../a/1", "Else"),
+		}, "../a/1 Else, a/1 Alpha, b/2 Beta, c/3 Gamma, x/1 Loop"},
+		{transcript.Codex, map[string]string{
+			"2026/03/01/rollout-1-a.jsonl": codex("a", "", "Alpha", "Answer", "More", "Rest"),
+			"2026/03/02/rollout-2-b.jsonl": codex("b", "a", "Alpha", "Answer", "Beta", "To beta"),
+			"2026/03/02/rollout-3-c.jsonl": codex("c", "b", "Alpha", "Answer", "Beta", "To beta", "Alpha"),
+			"2026/03/02/rollout-4-d.jsonl": codex("d", "d", "Alpha"),
+			"2026/03/02/rollout-5-e.jsonl": codex("e", "gone", "Alpha"),
+		}, "a/100 Alpha, a/252 Answer, a/410 More, a/561 Rest, b/411 Beta, b/562 To beta, c/721 Alpha, d/101 Alpha, e/104 Alpha"},
+	} {
+		folder := t.TempDir()
+		open := func(id string) (io.ReadCloser, error) {
+			for name, text := range x.files {
+				if strings.HasSuffix(name, id+".jsonl") {
+					return io.NopCloser(strings.NewReader(text)), nil
+				}
+			}
+			return nil, os.ErrNotExist
+		}
+		apart, whole := map[string]bool{}, map[string]bool{}
+		for name, text := range x.files {
+			path := filepath.Join(folder, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			for turn, err := range transcript.Read(x.format, strings.NewReader(text), open) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				whole[turn.Thread+"/"+turn.ID+" "+turn.Text] = true
+			}
+		}
+		for name := range x.files {
+			turns, _, err := transcript.Delta(filepath.Join(folder, name), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, turn := range turns {
+				apart[turn.Thread+"/"+turn.ID+" "+turn.Text] = true
+			}
+		}
+		for _, found := range []map[string]bool{whole, apart} {
+			if got := strings.Join(slices.Sorted(maps.Keys(found)), ", "); got != x.want {
+				t.Errorf("%s: got %s\nwant %s", x.format, got, x.want)
+			}
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	for format, x := range texts {
 		f.Add(string(format), x.text)
 	}
 	f.Fuzz(func(t *testing.T, format, text string) {
-		for turn, err := range transcript.Read(transcript.Format(format), strings.NewReader(text)) {
+		for turn, err := range transcript.Read(transcript.Format(format), strings.NewReader(text), nil) {
 			if err == nil && (turn.Text == "" || (turn.Role != transcript.User && turn.Role != transcript.Agent)) {
 				t.Errorf("got %+v", turn)
 			}
