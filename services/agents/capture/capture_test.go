@@ -370,6 +370,33 @@ func TestDeltasInParts(t *testing.T) {
 	}
 }
 
+// A worktree has the .triskeleignore of its repository, which need be in no commit, unless it has one of its own or is below it.
+func TestIgnoreOfWorktrees(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for path, text := range map[string]string{
+		"main/.git/HEAD": "", "main/.triskeleignore": "secret/\n/.claude/worktrees/b/plan", "beside/.git": "gitdir: ../main/.git/worktrees/beside\n", "beside/docs/x": "",
+		"own/.git": "gitdir: ../main/.git/worktrees/own\n", "own/.triskeleignore": "other", "main/.claude/worktrees/b/.git": "gitdir: " + root + "/main/.git/worktrees/b\n",
+	} {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []struct {
+		folder, text string
+		want         bool
+	}{
+		{"beside", "look at secret/a.md", true}, {"beside/docs", "look at ../secret/a.md", true}, {"beside", "look at " + root + "/beside/secret/a.md", true}, {"beside", "look at plan", false},
+		{"own", "look at secret/a.md", false}, {"own", "look at other/a.md", true}, {"main/.claude/worktrees/b", "look at plan", true}, {"main/.claude/worktrees/b", "look at secret/x", true},
+	} {
+		ignore, err := capture.ReadIgnore(filepath.Join(root, x.folder))
+		if err != nil || ignore.Matches(x.text) != x.want {
+			t.Errorf("%s, %q: ignored %t, %v; want %t", x.folder, x.text, !x.want, err, x.want)
+		}
+	}
+}
+
 // What expired long ago is not stored, and a long turn is shortened.
 // The worktrees of a repository are one project, and a submodule is its own.
 func TestProjectOf(t *testing.T) {

@@ -25,7 +25,8 @@ type Ignore struct {
 	spaces     int // of the pattern that has most
 }
 
-// ReadIgnore reads the .triskeleignore of a folder, or of the next folder above that has one. An empty file and the pattern * stand
+// ReadIgnore reads the .triskeleignore of a folder, or of the next folder above that has one. A worktree has that of its repository if it
+// has none of its own. An empty file and the pattern * stand
 // for the whole project. Other lines are patterns of paths below the file's folder, as in .gitignore but without negation.
 func ReadIgnore(folder string) (*Ignore, error) {
 	if !filepath.IsAbs(folder) {
@@ -33,6 +34,9 @@ func ReadIgnore(folder string) (*Ignore, error) {
 	}
 	for at := folder; ; at = filepath.Dir(at) {
 		file := filepath.Join(at, IgnoreFile)
+		if root := ProjectOf(at); exists(filepath.Join(at, ".git")) && !exists(file) && !strings.HasPrefix(at, root+string(filepath.Separator)) {
+			file = filepath.Join(root, IgnoreFile) // a worktree lacks what is in no commit
+		}
 		text, err := os.ReadFile(file)
 		switch {
 		case err == nil:
