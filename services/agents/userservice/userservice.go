@@ -57,6 +57,7 @@ var texts embed.FS
 // Text returns the contents of the service's file.
 func (s Service) Text() string {
 	t := template.Must(template.New(s.GOOS).Funcs(template.FuncMap{
+		"setting": func(text string) string { return strings.ReplaceAll(strconv.Quote(text), "%", "%%") },
 		// systemd expands % and $ in command lines.
 		"word": func(word string) string {
 			return strings.NewReplacer("%", "%%", "$", "$$").Replace(strconv.Quote(word))
@@ -75,7 +76,8 @@ func (s Service) Text() string {
 	if err := t.ExecuteTemplate(&b, form, struct {
 		Label string
 		Line  []string
-	}{label, s.Line}); err != nil {
+		Data  string // folder of data that the user's shell names, and the service has to know
+	}{label, s.Line, s.Getenv("XDG_DATA_HOME")}); err != nil {
 		panic("a service's template: " + err.Error()) // it does not fit this package
 	}
 	return b.String()

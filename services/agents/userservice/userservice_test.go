@@ -86,6 +86,18 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
+// A service keeps its data where programs of the user's shell do.
+func TestDataFolder(t *testing.T) {
+	s := service(t, "linux")
+	if strings.Contains(s.Text(), "XDG_DATA_HOME") {
+		t.Errorf("the shell names no folder: got %s", s.Text())
+	}
+	s.Getenv = func(name string) string { return map[string]string{"XDG_DATA_HOME": `/my data/50% "x"`}[name] }
+	if want := `[Service]` + "\n" + `Environment="XDG_DATA_HOME=/my data/50%% \"x\""` + "\nExecStart="; !strings.Contains(s.Text(), want) {
+		t.Errorf("got %s, want %s", s.Text(), want)
+	}
+}
+
 func TestLaunchd(t *testing.T) {
 	calls := system(t, map[string]string{"launchctl": "echo 'state = running'"})
 	s := service(t, "darwin")
