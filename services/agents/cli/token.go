@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -33,6 +34,14 @@ type tokenCreateCmd struct {
 	Quota     float64      `help:"Memories per day that it may store in one namespace, instead of the gateway's --write-quota." placeholder:"N"`
 	File      tokensFlag   `embed:""`
 	JSON      bool         `help:"Print the token and its stored entry as JSON."`
+}
+
+// Validate implements kong's interface.
+func (c *tokenCreateCmd) Validate() error {
+	if strings.TrimSpace(c.Name) == "" {
+		return errors.New("the name must not be empty: name the person or program that uses the token")
+	}
+	return nil
 }
 
 // Run stores the token before it prints it, so that a printed token always works.

@@ -113,4 +113,7 @@ func TestToken(t *testing.T) {
 	if got := run("", "token", "create", "x", "-n", "a", "--scope", "all", "--tokens", file); got.code != 2 {
 		t.Errorf("an unknown scope: %+v", got)
 	}
+	if got := run("", "token", "create", " ", "-n", "a", "--tokens", file); got.code != 2 || !strings.Contains(got.err, "the name must not be empty") {
+		t.Errorf("an empty name: %+v", got)
+	}
 }
