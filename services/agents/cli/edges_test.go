@@ -107,19 +107,24 @@ func TestTLSFaultsAreExplained(t *testing.T) {
 	}
 	files := authority.Issue(t, "gateway.example")
 	files.Reload = time.Minute
-	server, listener, err := auth.Listener{Listen: "127.0.0.1:0", TLS: files}.Open(auth.Access{}, process.Service("fuser"), storetest.Log())
-	if err != nil {
-		t.Fatal(err)
+	start := func(clients ...string) string {
+		server, listener, err := auth.Listener{Listen: "127.0.0.1:0", TLS: files, Clients: clients}.Open(auth.Access{}, process.Service("fuser"), storetest.Log())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(server.Stop)
+		return listener.Addr().String()
 	}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	secure, plain := listener.Addr().String(), serve(t)
+	secure, mutual, plain, foreign := start(), start("agent"), serve(t), other.Issue(t, "agent")
 	_, port, _ := net.SplitHostPort(secure)
 	for want, args := range map[string][]string{
 		"no TLS connection to localhost:" + port + ": x509: certificate is valid for gateway.example, not localhost; --address": {"--address=localhost:" + port, "--tls-ca", authority.File},
 		"no TLS connection to " + secure + ": x509: certificate signed by unknown authority":                                    {"--address", secure, "--tls-ca", other.File},
 		"what answers at " + plain + " has no TLS: leave out --tls-ca":                                                          {"--address", plain, "--tls-ca", authority.File},
 		"if it serves TLS, name its authority with --tls-ca":                                                                    {"--address", secure},
+		"what answers at " + mutual + " ends the connection: ":                                                                  {"--address", mutual, "--tls-ca", authority.File},
+		"if it wants certificates of its callers, give one that it accepts with --tls-cert and --tls-key":                       {"--address", mutual, "--tls-ca", authority.File, "--tls-cert", foreign.Cert, "--tls-key", foreign.Key},
 	} {
 		if got := run("", append([]string{"list"}, args...)...); got.code != 1 || !strings.Contains(got.err, want) || strings.Contains(got.err, "start one") {
 			t.Errorf("%q: got %+v, want %q", args, got, want)

@@ -90,17 +90,21 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 
 // absent says why a call had no connection, and what to do. The error is the call's, nil if nothing listens.
 func (g gatewayFlags) absent(err error) error {
-	_, quoted, _ := strings.Cut(status.Convert(err).Message(), "connection error: desc = ") // as grpc-go reports what a connection ended with
+	said := status.Convert(err).Message()
+	_, quoted, _ := strings.Cut(said, "connection error: desc = ") // as grpc-go reports what a connection ended with
 	quoted, _ = strconv.QuotedPrefix(quoted)
 	reason, _ := strconv.Unquote(quoted)
 	_, handshake, tried := strings.Cut(reason, "authentication handshake failed: ")
+	ended := strings.HasPrefix(reason, "error reading server preface: ") || strings.Contains(said, "write tcp ")
 	switch {
 	case tried && strings.HasSuffix(handshake, "does not look like a TLS handshake"):
 		return fmt.Errorf("what answers at %s has no TLS: leave out --tls-ca, which turns it on", g.Address)
 	case tried:
 		return fmt.Errorf("no TLS connection to %s: %s; --address must be in the gateway's certificate, and --tls-ca name its authority", g.Address, handshake)
-	case g.TLS.CA == "" && strings.HasPrefix(reason, "error reading server preface: "):
+	case ended && g.TLS.CA == "":
 		return fmt.Errorf("what answers at %s is no gateway without TLS: if it serves TLS, name its authority with --tls-ca", g.Address)
+	case ended: // a server of TLS 1.3 looks at the client's certificate after the client's handshake
+		return fmt.Errorf("what answers at %s ends the connection: if it wants certificates of its callers, give one that it accepts with --tls-cert and --tls-key", g.Address)
 	}
 	return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or give its address with --address", g.Address)
 }
