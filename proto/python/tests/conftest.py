@@ -36,6 +36,7 @@ class Server(recall_pb2_grpc.RecallServiceServicer, memory_pb2_grpc.MemoryServic
         self.failures = 0
         self.calls: list[tuple[str, dict[str, Any], float]] = []
         self.hold: Callable[[], object] = lambda: None
+        self.indexes: list[recall_pb2.RecallServiceGetIndexStatusResponse] = []
 
     def _meet(self, name: str, context: grpc.ServicerContext) -> None:
         self.calls.append((name, dict(context.invocation_metadata()), context.time_remaining()))
@@ -47,6 +48,10 @@ class Server(recall_pb2_grpc.RecallServiceServicer, memory_pb2_grpc.MemoryServic
     def Recall(self, request: Any, context: grpc.ServicerContext) -> recall_pb2.RecallResponse:
         self._meet("Recall", context)
         return recall_pb2.RecallResponse()
+
+    def GetIndexStatus(self, request: Any, context: grpc.ServicerContext) -> recall_pb2.RecallServiceGetIndexStatusResponse:
+        self._meet("GetIndexStatus", context)
+        return self.indexes.pop(0) if len(self.indexes) > 1 else self.indexes[0]
 
     def Remember(self, request: Any, context: grpc.ServicerContext) -> memory_pb2.RememberResponse:
         self._meet("Remember", context)

@@ -13,6 +13,7 @@ import pytest
 
 import triskele
 from triskele import AsyncClient, Client
+from triskele.v1 import leg_pb2, recall_pb2
 
 
 def contents(memories):
@@ -133,6 +134,32 @@ def test_every_call_has_a_deadline(server):
         client.recall("n", "tea", timeout=7200)
     got = [left for _, _, left in fake.calls]
     assert 3500 < got[0] < 3700 and 7100 < got[1] < 7300  # gRPC rounds
+
+
+def test_a_status_that_fails_or_hangs_once_does_not_end_the_wait_for_the_indexes(server):
+    fake, address = server
+    leg, status = recall_pb2.LegIndexStatus, leg_pb2.GetIndexStatusResponse
+    answers = [[leg(leg="dense", error="away")], [leg(leg="dense", status=status(pending=1))], [leg(leg="dense", status=status())]]
+
+    def prepare():
+        fake.indexes = [recall_pb2.RecallServiceGetIndexStatusResponse(legs=legs) for legs in answers]
+        waits = iter([0.5])
+        fake.hold = lambda: time.sleep(next(waits, 0))
+        fake.failures = 3  # more than a call tries
+
+    async def use() -> None:
+        async with AsyncClient(address, timeout=0.2) as client:
+            await client.wait_indexed("n")
+
+    prepare()
+    with Client(address, timeout=0.2) as client:
+        client.wait_indexed("n")
+        fake.indexes = [recall_pb2.RecallServiceGetIndexStatusResponse(legs=answers[0])]
+        with pytest.raises(triskele.Unavailable, match="dense leg cannot be asked: away"):
+            client.wait_indexed("n", timeout=0.1)
+    prepare()
+    asyncio.run(use())
+    assert len(fake.indexes) == 1
 
 
 def test_a_gateway_that_does_not_answer_is_an_error_in_time(server):

@@ -139,25 +139,36 @@ export class Client {
     return (await call(this.memories.deleteNamespace, made(DeleteNamespaceRequestSchema, { namespace }), options)).forgotten;
   }
 
-  /** Returns when no index of a namespace has anything pending. It throws DeadlineExceeded after `timeoutMs`, a minute unless given. */
+  /**
+   * Returns when no index of a namespace has anything pending. After `timeoutMs`, a minute unless given, it throws DeadlineExceeded, or
+   * Unavailable if an index cannot be asked until then.
+   */
   async waitIndexed(namespace: string, { timeoutMs = 60_000, signal }: CallOptions = {}): Promise<void> {
     const request = made(RecallServiceGetIndexStatusRequestSchema, { namespace });
     const end = Date.now() + timeoutMs;
     for (let pause = 10; ; pause = Math.min(2 * pause, 500)) {
-      const { legs } = await read(this.recalls.getIndexStatus, request, { timeoutMs: Math.max(1, end - Date.now()), signal });
-      const silent = legs.find((leg) => leg.error !== "");
-      if (silent) {
-        throw new TriskeleError(Code.Unknown, `the index of the ${silent.leg} leg cannot be asked: ${silent.error}`);
-      }
-      if (legs.every((leg) => !leg.status?.pending)) {
-        const dead = legs.find((leg) => leg.status?.dead)?.status?.dead;
-        if (dead) {
-          throw new TriskeleError(Code.Unknown, `${dead} memories of namespace ${namespace} could not be indexed; the server's log has the cause`);
+      let late = new TriskeleError(Code.DeadlineExceeded, `the indexes of ${namespace} have not caught up`);
+      try {
+        const { legs } = await read(this.recalls.getIndexStatus, request, { timeoutMs: Math.max(1, Math.min(defaultTimeoutMs, end - Date.now())), signal });
+        const silent = legs.find((leg) => leg.error !== "");
+        if (silent) {
+          throw new TriskeleError(Code.Unavailable, `the index of the ${silent.leg} leg cannot be asked: ${silent.error}`);
         }
-        return;
+        if (legs.every((leg) => !leg.status?.pending)) {
+          const dead = legs.find((leg) => leg.status?.dead)?.status?.dead;
+          if (dead) {
+            throw new TriskeleError(Code.Unknown, `${dead} memories of namespace ${namespace} could not be indexed; the server's log has the cause`);
+          }
+          return;
+        }
+      } catch (err) {
+        if (!(err instanceof TriskeleError) || (err.code !== Code.Unavailable && err.code !== Code.DeadlineExceeded)) {
+          throw err;
+        }
+        late = err;
       }
       if (Date.now() + pause >= end) {
-        throw new TriskeleError(Code.DeadlineExceeded, `the indexes of ${namespace} have not caught up`);
+        throw late;
       }
       await new Promise((resume) => setTimeout(resume, pause));
     }

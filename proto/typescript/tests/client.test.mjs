@@ -80,16 +80,20 @@ test("an import of large memories fits the gateway's messages", async () => {
 
 /** A gateway that fails as often as it is told, and keeps what it was called with. */
 async function fake() {
-  const state = { failures: 0, calls: [], hold: Promise.resolve() };
+  const state = { failures: 0, calls: [], hold: Promise.resolve(), indexes: [] };
   const meet = async (name, ctx) => {
     state.calls.push({ name, header: ctx.requestHeader, left: ctx.timeoutMs() });
     await state.hold;
     if (state.failures-- > 0) throw new ConnectError("not yet", Code.Unavailable);
     return {};
   };
+  const getIndexStatus = async (_, ctx) => {
+    await meet("getIndexStatus", ctx);
+    return { legs: state.indexes.length > 1 ? state.indexes.shift() : state.indexes[0] };
+  };
   const server = http2.createServer(connectNodeAdapter({
     routes: (router) => router
-      .service(RecallService, { recall: (_, ctx) => meet("recall", ctx) })
+      .service(RecallService, { recall: (_, ctx) => meet("recall", ctx), getIndexStatus })
       .service(MemoryService, { remember: (_, ctx) => meet("remember", ctx) }),
   }));
   const sessions = new Set();
@@ -124,6 +128,17 @@ test("reads are tried again and writes are not", async () => {
   state.failures = 1;
   await assert.rejects(c.remember("n", "tea"), fails(Code.Unavailable));
   assert.equal(state.calls.length, 4);
+});
+
+test("a status that fails does not end the wait for the indexes", async () => {
+  const { state, address } = await fake();
+  const c = connect(address);
+  state.failures = 4; // more than a call tries
+  state.indexes = [[{ leg: "dense", error: "away" }], [{ leg: "dense", status: { pending: 1n } }], [{ leg: "dense", status: {} }]];
+  await c.waitIndexed("n");
+  assert.equal(state.indexes.length, 1);
+  state.indexes = [[{ leg: "dense", error: "away" }]];
+  await assert.rejects(c.waitIndexed("n", { timeoutMs: 100 }), fails(Code.Unavailable));
 });
 
 test("every call has a deadline", async () => {

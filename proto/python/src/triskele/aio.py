@@ -13,7 +13,7 @@ from grpc import aio
 from triskele import _channel
 from triskele._requests import batches, build, texts
 from triskele.client import indexed
-from triskele.errors import DeadlineExceeded, from_grpc
+from triskele.errors import DeadlineExceeded, Error, Unavailable, from_grpc
 from triskele.v1 import memory_pb2, memory_pb2_grpc, recall_pb2, recall_pb2_grpc
 
 T = TypeVar("T")
@@ -170,9 +170,15 @@ class AsyncClient:
         """Is as Client.wait_indexed."""
         end, pause = time.monotonic() + timeout, 0.01
         request = build(recall_pb2.RecallServiceGetIndexStatusRequest, namespace=namespace)
-        while not indexed(await self._call(self.recalls.GetIndexStatus, request, min(self._timeout, end - time.monotonic())), namespace):
+        while True:
+            try:
+                if indexed(await self._call(self.recalls.GetIndexStatus, request, min(self._timeout, end - time.monotonic())), namespace):
+                    return
+                late: Error = DeadlineExceeded(f"the indexes of {namespace} have not caught up")
+            except (DeadlineExceeded, Unavailable) as err:
+                late = err
             if time.monotonic() + pause >= end:
-                raise DeadlineExceeded(f"the indexes of {namespace} have not caught up")
+                raise late
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.5)
 

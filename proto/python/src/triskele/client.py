@@ -10,7 +10,7 @@ import grpc
 
 from triskele import _channel
 from triskele._requests import batches, build, texts
-from triskele.errors import DeadlineExceeded, Error, from_grpc
+from triskele.errors import DeadlineExceeded, Error, Unavailable, from_grpc
 from triskele.v1 import memory_pb2, memory_pb2_grpc, recall_pb2, recall_pb2_grpc
 
 T = TypeVar("T")
@@ -174,13 +174,20 @@ class Client:
     def wait_indexed(self, namespace: str, *, timeout: float = 60.0) -> None:
         """Returns when no index of a namespace has anything pending.
 
-        It raises DeadlineExceeded if that takes longer, and Error if an index cannot be asked or has given up on a memory.
+        It raises DeadlineExceeded if that takes longer, Unavailable if an index cannot be asked until then, and Error if one has given up on
+        a memory.
         """
         end, pause = time.monotonic() + timeout, 0.01
         request = build(recall_pb2.RecallServiceGetIndexStatusRequest, namespace=namespace)
-        while not indexed(self._call(self.recalls.GetIndexStatus, request, min(self._timeout, end - time.monotonic())), namespace):
+        while True:
+            try:
+                if indexed(self._call(self.recalls.GetIndexStatus, request, min(self._timeout, end - time.monotonic())), namespace):
+                    return
+                late: Error = DeadlineExceeded(f"the indexes of {namespace} have not caught up")
+            except (DeadlineExceeded, Unavailable) as err:
+                late = err
             if time.monotonic() + pause >= end:
-                raise DeadlineExceeded(f"the indexes of {namespace} have not caught up")
+                raise late
             time.sleep(pause)
             pause = min(2 * pause, 0.5)
 
@@ -200,10 +207,10 @@ class Client:
 
 
 def indexed(status: recall_pb2.RecallServiceGetIndexStatusResponse, namespace: str) -> bool:
-    """Reports whether no index has anything pending. It raises Error if one cannot be asked or has given up on a memory."""
+    """Reports whether no index has anything pending. It raises Unavailable if one cannot be asked, and Error if one has given up."""
     for leg in status.legs:
         if leg.error:
-            raise Error(f"the index of the {leg.leg} leg cannot be asked: {leg.error}")
+            raise Unavailable(f"the index of the {leg.leg} leg cannot be asked: {leg.error}")
     if any(leg.status.pending for leg in status.legs):
         return False
     dead = max((leg.status.dead for leg in status.legs), default=0)
