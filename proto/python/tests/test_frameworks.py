@@ -82,6 +82,14 @@ def test_langgraph_items(client, store, namespace):
     assert [i.key for i in store.search(prefix, filter=essay)] == ["essay"]
     store.delete(ada, "essay")
 
+    many = {f"field {n}": n for n in range(100)}
+    store.put(ada, "many", many)
+    assert store.get(ada, "many").value == many
+    assert [i.key for i in store.search(prefix, filter={"field 99": 99})] == ["many"]
+    assert [i.key for i in store.search(prefix, query="field", filter={"field 99": 99})] == ["many"]
+    assert store.search(prefix, filter={"field 99": 98}) == []
+    store.delete(ada, "many")
+
     memory = next(m for m in client.list("/".join(ada)) if m.source == "langgraph:music")
     client.update("/".join(ada), memory.id, content="Ada likes Bach.")
     assert store.get(ada, "music").value == {"content": "Ada likes Bach."}

@@ -35,6 +35,8 @@ _SOURCE = "langgraph:"
 _KEYS = uuid.UUID("7d9c2f2e-52a8-4c1b-9d53-3f0a8f1f6a3e")  # of ids that are made of keys
 _NAMESPACES = 16  # of a recall, at most
 _HITS = 1000  # of a recall, at most
+_SCALARS = 64  # of the metadata of a memory, at most
+_MANY = {"langgraph: many": True}  # the metadata of an item that has more: a search filters it here
 _FILTERED = 128  # bytes of a text that the gateway filters by, at most: metadata have room for 16 KiB
 
 
@@ -71,9 +73,10 @@ class TriskeleStore(BaseStore):
         if op.value is None:
             self._client.forget(namespace, id)
             return
+        scalars = _scalars(op.value)
         fields: dict[str, Any] = {
             "content": json.dumps(op.value, ensure_ascii=False),
-            "metadata": _scalars(op.value),
+            "metadata": scalars if len(scalars) <= _SCALARS else _MANY,
             "source": _SOURCE + op.key,
         }
         try:
@@ -84,22 +87,26 @@ class TriskeleStore(BaseStore):
     def _search(self, op: SearchOp) -> Iterator[SearchItem]:
         names = self._below(op.namespace_prefix)
         plain = _scalars(op.filter or {})
-        fields: dict[str, Any] = {"filter": {"metadata": plain}} if 0 < len(plain) <= 16 else {}
+        asked: list[dict[str, Any]] = [{}]
+        if 0 < len(plain) <= 16:
+            asked = [{"filter": {"metadata": metadata}} for metadata in (plain, _MANY)]
         if op.query:
             # Without conditions that are checked here, the best of the recall are the best.
             limit = min(op.offset + op.limit, _HITS) if len(plain) == len(op.filter or {}) else _HITS
             found: list[SearchItem] = []
             for start in range(0, len(names), _NAMESPACES):
-                hits = self._client.recall(names[start : start + _NAMESPACES], op.query, limit=limit, **fields).hits
-                found += (_found(hit.memory, hit.score) for hit in hits if hit.HasField("memory"))
+                for most, fields in zip((limit, _HITS), asked, strict=False):
+                    hits = self._client.recall(names[start : start + _NAMESPACES], op.query, limit=most, **fields).hits
+                    found += (_found(hit.memory, hit.score) for hit in hits if hit.HasField("memory"))
             found.sort(key=lambda item: -(item.score or 0))
             yield from (item for item in found if _matches(item.value, op.filter))
             return
         for name in names:
-            for memory in self._client.list(name, **fields):
-                item = _found(memory, None)
-                if _matches(item.value, op.filter):
-                    yield item
+            for fields in asked:
+                for memory in self._client.list(name, **fields):
+                    item = _found(memory, None)
+                    if _matches(item.value, op.filter):
+                        yield item
 
     def _below(self, prefix: tuple[str, ...]) -> list[str]:
         """Returns the namespaces that begin with these labels."""
