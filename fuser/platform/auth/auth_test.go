@@ -389,6 +389,9 @@ func TestQuota(t *testing.T) {
 	if wait := retry.GetRetryDelay().AsDuration(); !ok || wait < 7*time.Hour || wait > 8*time.Hour {
 		t.Errorf("try again after %v", wait)
 	}
+	if said := status.Convert(err).Message(); !strings.Contains(said, "3 memories a day in this namespace: try again in 7h5") && !strings.HasSuffix(said, "in 8h0m0s") {
+		t.Errorf("got %q, want the time to wait", said)
+	}
 	if err := errors.Join(get(t.Context(), conn, "a"), remember(t.Context(), conn, "b")); err != nil {
 		t.Error(err)
 	}

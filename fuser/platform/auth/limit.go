@@ -2,6 +2,7 @@ package auth
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -77,11 +78,11 @@ func (l *limits) take(token Token, namespace string, n int) error {
 	if ever && wait == 0 {
 		return nil
 	}
-	st := status.Newf(codes.ResourceExhausted, "the token "+l.what+" in this namespace", amount)
+	text := fmt.Sprintf("the token "+l.what+" in this namespace", amount)
 	if !ever {
-		return st.Err()
+		return status.Error(codes.ResourceExhausted, text)
 	}
-	st, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	st, err := status.Newf(codes.ResourceExhausted, "%s: try again in %v", text, wait.Truncate(time.Second)+time.Second).WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	if err != nil {
 		return err
 	}
