@@ -28,10 +28,10 @@ func format(kind, hint, pattern string) rule {
 }
 
 const (
-	passwords = `(?:password|passwd|passphrase|passwort|kennwort|pwd|(?-i:[A-Z0-9]_PASS))`
+	passwords = `(?:password|passwd|passphrase|passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|пароль|密码|密碼|パスワード|pwd|(?-i:[A-Z0-9]_PASS))`
 	keys      = `(?:secret|token|credentials?|(?:api|access|private|auth|secret|encryption|signing|master|hmac|jwt)[ _-]?key(?:[_-]?base)?)`
 	// assigned is what stands between a name and its value, also in Markdown, in brackets, in JSON within JSON, and above a block in YAML.
-	assigned = `\\*["'\x60]?\]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|:(?:[^\S\n]*[|>][+-]?[^\S\n]*$)?))`
+	assigned = `\\*["'\x60]?\]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|[:：](?:[^\S\n]*[|>][+-]?[^\S\n]*$)?))`
 	// A closing quote has no letter behind it, which an apostrophe has.
 	quoted = `[a-z@$]?(?:"((?:[^"\\\n]|\\[^\n])*)"\B|'((?:[^'\\\n]|\\[^\n])*)'\B|\x60([^\x60\n]*)\x60|\\+["']([^"'\n]*?)\\+["'])`
 	// A key whose end is cut off ends with its last line: what only names the first line of a key is no key.
@@ -98,7 +98,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"password", "sshpass", regexp.MustCompile(`\bsshpass\s+-p\s*` + value), notPlaceholder},
 		{"token", "authorization", regexp.MustCompile(`(?i)\bauthorization\\*['"]?\s*[:=]\s*\\*['"]?(?:bearer|basic|token|bot|apikey)\s+([\w.~+/=-]{8,})`), notPlaceholder},
 		{"token", "bearer", regexp.MustCompile(`(?i)\bbearer\s+([\w.~+/=-]{20,})`), random},
-		{"password", "pass pwd kennwort", regexp.MustCompile(`(?im)` + passwords + `(?:` + assigned + given + `|>([^<\n]*)</)`), notPlaceholder},
+		{"password", "pass pwd kennwort contraseña senha wachtwoord пароль 密码 密碼 パスワード", regexp.MustCompile(`(?im)` + passwords + `(?:` + assigned + given + `|>([^<\n]*)</)`), notPlaceholder},
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+` + quoted), notPlaceholder},
 		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+([^\s'"` + "`" + `-]\S*)`), mixed},
 		{"secret", "secret token credential key", regexp.MustCompile(`(?im)` + keys + `(?:` + assigned + given + `|>([^<\n]*)</)`), random},
@@ -106,7 +106,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"secret", "secret token credential key", regexp.MustCompile(`(?i)\b` + keys + `\s+(?:is|was|ist|war|lautet):?\s+['"\x60]?([\w.~+/=-]{15,200}[\w~+/=-])`), random},
 		{"secret", "define( env( header( set( put( add( append( property(", regexp.MustCompile(`(?i)(?:define|env|header|set|put|add|append|property)\(\s*["'][\w. -]*(?:` + passwords + `|` + keys + `)["'],\s*` + quoted), drawn},
 		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
-		{"password", "pass", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `)`), drawn},
+		{"password", "pass pw", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `|\bpw` + assigned + given + `)`), drawn},
 		{"password", "pass kennwort", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},
 	}
 })
@@ -127,7 +127,7 @@ func Redact(text string) (string, int) {
 			}
 			start, end := match[group], match[group+1]
 			secret := text[start:end]
-			if strings.HasPrefix(secret, "[redacted") || r.check != nil && !r.check(secret) {
+			if strings.HasPrefix(secret, "[redacted") || r.check != nil && !r.check(secret) || prose(text[:start], secret, text[end:]) {
 				continue
 			}
 			b.WriteString(text[from:start] + "[redacted: " + r.kind + "]")
@@ -141,19 +141,30 @@ func Redact(text string) (string, int) {
 	return text, n
 }
 
+var (
+	word  = regexp.MustCompile(`^\p{L}+$`)
+	words = regexp.MustCompile(`^[^\S\n]+\p{L}+(?:[\s,.!?)]|$)`)
+)
+
+// prose reports whether a value is the first word of a sentence behind a colon. A password is followed by none, or has a digit or a sign.
+func prose(before, value, behind string) bool {
+	return word.MatchString(value) && words.MatchString(behind) && strings.HasSuffix(strings.TrimRight(before, " \t*_"), ":")
+}
+
 // placeholder matches what stands for a value: a variable, a call, a path, a type, dots. A password can begin like one.
 var placeholder = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(?:` + strings.Join([]string{
+		`https?://.*`, `\+ ?[a-z_][\w.]*(?:[,) +].*)?`, `(?:[a-z]+_)*(?:password|passwd|passphrase|pwd|pass|credentials?)`, `(?-i:[a-z]+(?:[A-Z][a-z]+)*(?:Password|Passwd|Passphrase|Pwd|Credentials?))`,
 		`\$\(.*`, `\$\{[^:]*`, `\$\{(?:\{|\w+:\?).*`, `\$[a-z_]+(?:(?:->|::|[.\[/]).*)?`, `(?-i:\$[A-Z_][A-Z0-9_]*)`, `\$env:\w+`,
 		`%(?:\(\w+\))?[-+#0-9.]*[a-z]`, `%\w+%`, `<[^<>]*>`, `<[a-z_-]*`, `\{[{%\w.$ -]*\}*`, `\([a-z .]*\)?`, `\[[a-z_ ]*\]?[a-z_. ]*`,
 		`[*x•._-]+`, `\*+(?:\[\])?[a-z_.]*\**`, `\.[a-z]+`, `your[-_ a-z]*`, `my_[a-z_]*`, `example[-_. a-z]*`,
 		`(?:changeme|none|null|nil|undefined|true|false|string|str|secretstr|varchar2|required|optional|hidden|must)(?:[|&.?\[<].*)?`,
 		`(?:type|description|format|title|label|name|key|default|valuefrom|secretkeyref):`,
-		`(?:process\.env|os|env|getenv|self|config|settings|secrets)[.\[(][\w.\[(:]*`, `[a-z_][\w.:>-]*\([\w.:&*$?({\[-]*\)*`, `[a-z_][\w.]*\[[\w.+-]*`,
+		`(?:process\.env|os|env|getenv|self|config|settings|secrets)[.\[(][\w.\[(:]*`, `[a-z_][\w.:>-]*\([\w.:&*$?({\[-]*\)*(?:\.[a-z]\w*\(.*)?`, `[a-z_][\w.]*\[[\w.:+-]*`,
 		`[a-z_][\w.?:>-]*(?:\.|->|::)\w*(?:password|passwd|passphrase|pwd|pass|secret|token|key|value)`,
 		`(?:~|\.+|[a-z]:)[/\\].*`, `/(?:etc|run|var|home|usr|opt|root|tmp|users|mnt|srv|app|src|work\w*)(?:/.*)?`, `(?-i:/[a-z]{3,}/.*)`, `(?:arn:aws|op:/|vault|projects)[:/].*`,
 		`[,);\]}].*`,
-	}, "|") + `)[.,:;!?]*$`)
+	}, "|") + `)[.,:;!?)\]}]*$`)
 })
 
 // message matches what a text about a password has, unlike a passphrase.

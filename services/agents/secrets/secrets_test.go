@@ -133,6 +133,15 @@ func TestSecretsAreRemoved(t *testing.T) {
 		`{\"Authorization\": \"Basic ` + login + `\"}`:                                                       `{\"Authorization\": \"Basic [redacted: token]\"}`,
 		"curl -H 'Cookie: lang=en; session=" + hex(32) + "' https://x":                                       "curl -H 'Cookie: [redacted: cookie]' https://x",
 		"curl 'https://x' -b 'sid=" + run(24) + "; a=1' -H 'x: y'":                                           "curl 'https://x' -b '[redacted: cookie]' -H 'x: y'",
+		"Password: sword" + "fish":                                                                           "Password: [redacted: password]",
+		"password: sword" + "fish, user: ada":                                                                "password: [redacted: password], user: ada",
+		"Password: sword" + "fish User: ada":                                                                 "Password: [redacted: password] User: ada",
+		"password=sword" + "fish is it":                                                                      "password=[redacted: password] is it",
+		"Password: " + easy + " is it":                                                                       "Password: [redacted: password] is it",
+		"pw: " + easy:                                                                                        "pw: [redacted: password]",
+		"Mot de passe : " + easy:                                                                             "Mot de passe : [redacted: password]",
+		"contraseña: " + easy:                                                                                "contraseña: [redacted: password]",
+		"密码：" + easy:                                                                                         "密码：[redacted: password]",
 		"AccountKey=" + run(86) + "==;x":                                                                     "AccountKey=[redacted: Azure key];x",
 	} {
 		if got, n := secrets.Redact(text); got != want || n != 1 {
@@ -174,6 +183,10 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"mongosh --port 27017 -p", "docker run --name mongo -p 27017:27017 -d mongo:7", "The cookie: see RFC6265bis for what it is", "redis-cli -a $REDIS_PASSWORD ping", "Authorization: Bearer <token>", "aws configure set region eu-central-1",
 		"PWD=/data/project1", "OLDPWD=/builds/group1/x", "pwd: /private/var/folders/x1", "curl -fsSL https://x | docker run -u 1000:1000 y", "credential: arn:aws:iam::123456789012:role/x", "secret: projects/p1/secrets/db/versions/3",
 		"token: op://Prod/api-1/token", "secret: vault:secret/data/app1#key", "sbp_is_the_prefix_of_a_token_there", "glc_library_2_function_names_of_c", "figd_something_that_is_no_token",
+		"Reset password: click here", "passwd: password updated successfully", "Password: leave it empty.", "Passwort: Bitte eingeben", "passwd:         files systemd",
+		"self.key_password = key_password", `"password": password,`, "user, password = credentials", "BasicAuthPassword = invalidPassword", "password: z.string().min(8),", `cmd.Env = append(os.Environ(), "PWD="+dir, "A=b")`,
+		"Create an API key: https://example.com/d?to=%2F7E%2Fai2", "// [secret]: https://v1-30.docs.kubernetes.io/docs/#secret", "`{pem: <string>[, passphrase: <string>]}`. The object", "postgres://user:password@localhost/app",
+		`pw = input("Password: ")`, "pw, err := term.ReadPassword(fd)", "pw = pw[:-1]", "password = line[2:10]", "power: 5x2abc",
 		"sha256:" + hex(64), "git@github.com:triskele/triskele.git", "tokens=12345678", "next_page_token: empty on the last page",
 	} {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
