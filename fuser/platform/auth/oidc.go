@@ -47,20 +47,26 @@ type issuer struct {
 	config OIDC
 	client *http.Client
 	asking singleflight.Group
-	keys   atomic.Pointer[oidc.RemoteKeySet]
+	keys   atomic.Pointer[remoteKeys]
 	log    *slog.Logger
 	say    rate.Sometimes
 }
 
+// remoteKeys are the issuer's keys, which renew themselves.
+type remoteKeys struct {
+	*oidc.RemoteKeySet
+	from string // URL
+}
+
 // keySet is the issuer's keys, for one token. away is the error if they had to be fetched and could not be: the verifier drops it.
 type keySet struct {
-	*oidc.RemoteKeySet
+	*remoteKeys
 	away error
 }
 
 // VerifySignature implements oidc.KeySet.
 func (k *keySet) VerifySignature(ctx context.Context, signed string) ([]byte, error) {
-	payload, err := k.RemoteKeySet.VerifySignature(ctx, signed)
+	payload, err := k.remoteKeys.VerifySignature(ctx, signed)
 	k.away = errors.Unwrap(err) // it wraps the errors of fetching, and no others
 	return payload, err
 }
@@ -76,9 +82,10 @@ func newIssuer(config OIDC, log *slog.Logger) (*issuer, error) {
 	return &issuer{config: config, client: &http.Client{Timeout: issuerTimeout}, log: log, say: rate.Sometimes{Interval: complain}}, nil
 }
 
-// discover returns the issuer's keys, which renew themselves.
-func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
-	if known := i.keys.Load(); known != nil {
+// discover returns the issuer's keys. It asks the issuer where they are, unless there are others known than lost, which could not be
+// fetched.
+func (i *issuer) discover(ctx context.Context, lost *remoteKeys) (*remoteKeys, error) {
+	if known := i.keys.Load(); known != lost {
 		return known, nil
 	}
 	answer := i.asking.DoChan("", func() (any, error) {
@@ -93,7 +100,9 @@ func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
 		if err := provider.Claims(&about); err != nil {
 			return nil, err
 		}
-		i.keys.Store(oidc.NewRemoteKeySet(ctx, about.Keys))
+		if known := i.keys.Load(); known == nil || known.from != about.Keys {
+			i.keys.Store(&remoteKeys{oidc.NewRemoteKeySet(ctx, about.Keys), about.Keys})
+		}
 		return nil, nil
 	})
 	select {
@@ -104,16 +113,27 @@ func (i *issuer) discover(ctx context.Context) (*oidc.RemoteKeySet, error) {
 	}
 }
 
+// check verifies a token's signature, issuer, audience and time.
+func (i *issuer) check(ctx context.Context, signed string, keys *keySet) (*oidc.IDToken, error) {
+	if keys.away != nil {
+		return nil, keys.away
+	}
+	return oidc.NewVerifier(i.config.Issuer, keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms}).Verify(ctx, signed)
+}
+
 // verify returns what a signed token allows.
 func (i *issuer) verify(ctx context.Context, signed string) (Token, error) {
 	if strings.Count(signed, ".") != 2 {
 		return Token{}, status.Error(codes.Unauthenticated, errUnknownToken.Error())
 	}
-	known, err := i.discover(ctx)
-	keys := keySet{known, err}
-	var verified *oidc.IDToken
-	if err == nil {
-		verified, err = oidc.NewVerifier(i.config.Issuer, &keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms}).Verify(ctx, signed)
+	keys := &keySet{}
+	keys.remoteKeys, keys.away = i.discover(ctx, nil)
+	verified, err := i.check(ctx, signed, keys)
+	if lost := keys.remoteKeys; lost != nil && keys.away != nil {
+		if found, _ := i.discover(ctx, lost); found != lost { // the issuer has moved them
+			keys = &keySet{remoteKeys: found}
+			verified, err = i.check(ctx, signed, keys)
+		}
 	}
 	if keys.away != nil {
 		if ctx.Err() == nil {

@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"bytes"
+	"cmp"
 	"log/slog"
 	"strings"
 	"testing"
@@ -69,6 +70,7 @@ func TestOIDC(t *testing.T) {
 		}
 		return all
 	}
+	moved := ""
 	for _, c := range []struct {
 		name   string
 		before func()
@@ -92,13 +94,14 @@ func TestOIDC(t *testing.T) {
 		{"expired", nil, p.Sign(t, claims(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()})), "a", codes.Unauthenticated},
 		{"for others", nil, p.Sign(t, claims(map[string]any{"aud": "other"})), "a", codes.Unauthenticated},
 		{"of others", nil, p.Sign(t, claims(map[string]any{"iss": "https://example.com"})), "a", codes.Unauthenticated},
+		{"keys at another place", func() { p.Move(t); moved = p.Sign(t, claims(nil)) }, "", "a", codes.OK},
 		{"unsigned", nil, "eyJhbGciOiJub25lIn0.e30.", "a", codes.Unauthenticated},
 		{"a word", nil, "secret", "a", codes.Unauthenticated},
 	} {
 		if c.before != nil {
 			c.before()
 		}
-		if err := get(t.Context(), dial(t, address, plain, c.token), c.in); status.Code(err) != c.want {
+		if err := get(t.Context(), dial(t, address, plain, cmp.Or(c.token, moved)), c.in); status.Code(err) != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
 	}

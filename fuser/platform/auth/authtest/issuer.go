@@ -15,17 +15,27 @@ import (
 type Issuer struct {
 	URL  string
 	Down atomic.Bool
+	keys atomic.Pointer[place]
+}
+
+// place is where the issuer's key is.
+type place struct {
+	path string
 	key  *ecdsa.PrivateKey
 }
+
+// Move gives the issuer another key, at another place.
+func (p *Issuer) Move(t *testing.T) { p.keys.Store(&place{"/moved", key(t)}) }
 
 // NewIssuer returns an issuer on loopback that serves until the test ends.
 func NewIssuer(t *testing.T) *Issuer {
 	t.Helper()
-	p := &Issuer{key: key(t)}
+	p := &Issuer{}
+	p.keys.Store(&place{"/keys", key(t)})
 	mux := http.NewServeMux()
 	answer := func(value func() any) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			if p.Down.Load() {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if p.Down.Load() || r.PathValue("keys") != "" && r.URL.Path != p.keys.Load().path {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
@@ -34,10 +44,10 @@ func NewIssuer(t *testing.T) *Issuer {
 		}
 	}
 	mux.HandleFunc("/.well-known/openid-configuration", answer(func() any {
-		return map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}}
+		return map[string]any{"issuer": p.URL, "jwks_uri": p.URL + p.keys.Load().path, "id_token_signing_alg_values_supported": []string{"ES256"}}
 	}))
-	mux.HandleFunc("/keys", answer(func() any {
-		return jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}}
+	mux.HandleFunc("/{keys}", answer(func() any {
+		return jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.keys.Load().key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}}
 	}))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -48,7 +58,7 @@ func NewIssuer(t *testing.T) *Issuer {
 // Sign returns a JWT of the claims.
 func (p *Issuer) Sign(t *testing.T, claims map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.key, KeyID: "1"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.keys.Load().key, KeyID: "1"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
