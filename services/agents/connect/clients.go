@@ -101,7 +101,9 @@ const timeout = 5
 // name.
 func (f file) add(text []byte, p Program, started string) ([]byte, error) {
 	if f.toml {
-		return addTable(text, p)
+		bom, text := unmarked(text)
+		after, err := addTable(text, p)
+		return slices.Concat(bom, after), err
 	}
 	d, err := parse(text)
 	if err != nil {
@@ -150,11 +152,13 @@ func (f file) remove(text, kept []byte, started string) ([]byte, error) {
 		if bytes.Equal(text, kept) {
 			return text, nil
 		}
+		bom, text := unmarked(text)
+		_, kept := unmarked(kept)
 		after, _, err := removeTable(text)
 		if _, own, keptErr := removeTable(kept); err == nil && keptErr == nil {
 			after = append(after, own...)
 		}
-		return after, err
+		return slices.Concat(bom, after), err
 	}
 	d, err := parse(text)
 	if err != nil {
@@ -180,6 +184,7 @@ func (f file) remove(text, kept []byte, started string) ([]byte, error) {
 // server returns the command line of the MCP server in a text, or nil.
 func (f file) server(text []byte) ([]string, error) {
 	if f.toml {
+		_, text := unmarked(text)
 		return tableServer(text)
 	}
 	if f.servers == "" {

@@ -637,9 +637,7 @@ func TestConnectKeepsWindowsForms(t *testing.T) {
 		home, folder := at(t, "linux")
 		c, before := client(t, name), map[string]string{}
 		for path, text := range texts {
-			if text = strings.ReplaceAll(text, "\n", "\r\n"); strings.HasSuffix(path, ".json") {
-				text = "\ufeff" + text
-			}
+			text = "\ufeff" + strings.ReplaceAll(text, "\n", "\r\n")
 			before[path] = text
 			put(t, filepath.Join(folder, path), text)
 		}

@@ -22,6 +22,12 @@ type document struct {
 // mark is the byte order mark, with which editors on Windows begin a text.
 const mark = "\ufeff"
 
+// unmarked returns the byte order mark that a text may begin with, and the rest.
+func unmarked(text []byte) (bom, rest []byte) {
+	n := len(text) - len(bytes.TrimPrefix(text, []byte(mark)))
+	return text[:n], text[n:]
+}
+
 // parse parses a JSON text, which may begin with a byte order mark. An empty one is an empty object.
 func parse(text []byte) (*document, error) {
 	text, marked := bytes.CutPrefix(text, []byte(mark))
