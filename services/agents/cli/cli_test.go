@@ -434,7 +434,7 @@ func TestTraceShowsEveryService(t *testing.T) {
 
 func TestWrongUsageExitsWith2(t *testing.T) {
 	for _, args := range [][]string{
-		{"nonsense"}, {"recall"}, {"recall", "x", "--sort=size"}, {"recall", "x", "--since=yesterday"}, {"recall", "x", "--nope"},
+		{"nonsense"}, {"sync", ""}, {"recall"}, {"recall", "x", "--sort=size"}, {"recall", "x", "--since=yesterday"}, {"recall", "x", "--nope"},
 		{"recall", "x", "--k=10", "--fusion=convex"}, {"recall", "x", "--alpha=0.5"}, {"recall", "x", "--budget=0s"}, {"recall", "x", "--limit=many"},
 		{"remember"}, {"remember", "x", "--importance=high"}, {"update", "id"}, {"update", "id", "--clear=title", "--title=x"}, {"update", "id", "--clear=thread", "--thread=x"},
 		{"update", "id", "--clear=content"}, {"up", "--store=mysql"}, {"up", "--store=postgres", "--postgres="}, {"migrate"},

@@ -148,6 +148,14 @@ type syncCmd struct {
 	gatewayFlags
 }
 
+// Validate implements kong's interface. A variable of the shell that is empty would name the working directory.
+func (c *syncCmd) Validate() error {
+	if c.Folder == "" {
+		return errors.New("name the folder of notes")
+	}
+	return nil
+}
+
 // Run imports once, or until ctx ends.
 func (c *syncCmd) Run(ctx context.Context, env *Env) error {
 	root, err := filepath.Abs(c.Folder)
