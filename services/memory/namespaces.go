@@ -113,7 +113,7 @@ func (s *Server) RenameNamespace(ctx context.Context, req *triskelev1.RenameName
 	defer cancel()
 	moved, err := s.store.RenameNamespace(ctx, req.GetNamespace(), req.GetNewName())
 	if errors.Is(err, ErrNamespaceTaken) {
-		return nil, status.Errorf(codes.AlreadyExists, "new_name: namespace %q exists already", req.GetNewName())
+		return nil, status.Errorf(codes.AlreadyExists, "new_name: namespace %q exists already: delete it first, if nothing in it is needed", req.GetNewName())
 	}
 	if err != nil {
 		return nil, namespaceError(req.GetNamespace(), err)

@@ -27,7 +27,7 @@ func TestNamespaceCommands(t *testing.T) {
 	if err := protojson.Unmarshal([]byte(must(t, "", "namespace", "stats", "acme/bot", "--json", to)), stats); err != nil || stats.GetStatistics().GetBytes() == 0 {
 		t.Errorf("stats --json: %v, %v", stats, err)
 	}
-	if got := run("", "namespace", "rename", "acme/bot", "other", to); got.code != 1 || !strings.Contains(got.err, "already") {
+	if got := run("", "namespace", "rename", "acme/bot", "other", to); got.code != 1 || !strings.Contains(got.err, `"other" exists already: delete it first, if nothing in it is needed`) {
 		t.Errorf("rename to a name that is taken: %+v", got)
 	}
 	wantContains(t, "rename", must(t, "", "namespace", "rename", "acme/bot", "acme/robot", to), "renamed acme/bot to acme/robot with 2 memories")
