@@ -108,6 +108,7 @@ var libraries = map[string]string{
 	"github.com/google/uuid":                    "no",
 	"github.com/grpc-ecosystem/grpc-gateway/v2": "answers to callers over HTTP; what it logs to standard error quotes nothing: TestHTTPLogsNoTexts reads it",
 	"github.com/hashicorp/golang-lru/v2":        "no",
+	"github.com/klauspost/compress":             "no",
 	"github.com/maypok86/otter/v2":              "logs a panic of its own to standard error, without keys and values",
 	"github.com/jackc/pgx/v5":                   "the database",
 	"github.com/sony/gobreaker/v2":              "no",

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/triskele/triskele/services/agents/capture"
 	"github.com/triskele/triskele/services/agents/transcript"
 )
@@ -39,9 +41,12 @@ type conversationFile struct {
 
 var _ Source = (*Conversations)(nil)
 
+// compressed is the end of the names of sessions that Codex has compressed, as it does after a week.
+const compressed = ".zst"
+
 // names are the patterns of files in folders and archives, by format.
 var names = map[transcript.Format][]string{
-	transcript.ClaudeCode: {"*.jsonl"}, transcript.Codex: {"rollout-*.jsonl"}, transcript.Gemini: {"session-*.json", "session-*.jsonl"},
+	transcript.ClaudeCode: {"*.jsonl"}, transcript.Codex: {"rollout-*.jsonl", "rollout-*.jsonl" + compressed}, transcript.Gemini: {"session-*.json", "session-*.jsonl"},
 	transcript.ChatGPT: {"conversations*.json"}, transcript.Claude: {"conversations*.json"},
 }
 
@@ -138,7 +143,7 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 	if problem := c.foreign(f); problem != "" {
 		return take(skip(f.name, "not readable", problem))
 	}
-	in, err := c.open(f.name)
+	in, err := c.opened(f.name)
 	if err != nil {
 		return take(skip(f.name, "not readable", reason(err)))
 	}
@@ -182,11 +187,30 @@ func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take fu
 
 // session opens a session by its id, with which the name of its file ends.
 func (c *Conversations) session(id string) (io.ReadCloser, error) {
-	i := slices.IndexFunc(c.files, func(f conversationFile) bool { return strings.HasSuffix(f.name, id+".jsonl") })
+	i := slices.IndexFunc(c.files, func(f conversationFile) bool {
+		return strings.HasSuffix(strings.TrimSuffix(f.name, compressed), id+".jsonl")
+	})
 	if i < 0 {
 		return nil, fs.ErrNotExist
 	}
-	return c.open(c.files[i].name)
+	return c.opened(c.files[i].name)
+}
+
+// opened opens a file, and decompresses it if its name says so.
+func (c *Conversations) opened(name string) (io.ReadCloser, error) {
+	in, err := c.open(name)
+	if err != nil || path.Ext(name) != compressed {
+		return in, err
+	}
+	decoder, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1)) // without goroutines, so that it need not be closed
+	if err != nil {
+		_ = in.Close()
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{decoder, in}, nil
 }
 
 // foreign says why a file is no session of the format, or returns "". Exports have no common form to know them by.
@@ -194,7 +218,7 @@ func (c *Conversations) foreign(f conversationFile) (problem string) {
 	if c.format == transcript.ChatGPT || c.format == transcript.Claude || f.size == 0 {
 		return ""
 	}
-	in, err := c.open(f.name)
+	in, err := c.opened(f.name)
 	if err != nil {
 		return reason(err)
 	}

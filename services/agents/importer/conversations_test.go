@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/triskele/triskele/services/agents/capture"
 	"github.com/triskele/triskele/services/agents/importer"
 	"github.com/triskele/triskele/services/agents/transcript"
@@ -112,5 +114,40 @@ func TestGeminiProjects(t *testing.T) {
 		if len(got) != want {
 			t.Errorf("%s: got %v, want %d turns", location, got, want)
 		}
+	}
+}
+
+// Codex compresses its sessions after a week. What was said in them has the same ids as before, also if a later session copies it.
+func TestCompressedSessions(t *testing.T) {
+	t.Parallel()
+	session := func(id, more string) []byte {
+		return []byte(`{"type":"session_meta","payload":{"id":"` + id + `"` + more + `}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"When is the harbour crane serviced?"}]}}
+`)
+	}
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for name, text := range map[string][]byte{"rollout-1-a.jsonl": session("a", ""), "rollout-1-a.jsonl.zst": encoder.EncodeAll(session("a", ""), nil)} {
+		folder := t.TempDir()
+		for name, text := range map[string][]byte{name: text, "rollout-2-b.jsonl": session("b", `,"forked_from_id":"a"`), "rollout-3.jsonl.zst": []byte("damaged")} {
+			if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		source, err := importer.OpenConversations(transcript.Codex, folder, "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := read(t, source)
+		if len(got) != 3 || got[name+":1"].Memory == nil || got["rollout-3.jsonl.zst"].Problem.Reason != "not readable" {
+			t.Fatalf("%s: got %+v, want two turns and one file that is damaged", name, got)
+		}
+		ids[got[name+":1"].Memory.GetId()], ids[got["rollout-2-b.jsonl:1"].Memory.GetId()] = true, true
+	}
+	if len(ids) != 1 {
+		t.Errorf("got the ids %v, want one", ids)
 	}
 }
