@@ -248,6 +248,49 @@ func TestFactThatWillEnd(t *testing.T) {
 	})
 }
 
+// A superseded memory holds until its successor was created, whatever is changed of it afterwards and whichever is stored first.
+func TestSupersededHoldUntilTheirSuccessors(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		replaced := time.Date(1969, 3, 1, 0, 0, 0, 0, time.UTC)
+		pair := func(name string) (old, current record.Record) {
+			titled := func(r *record.Record) { r.Title = "Kittiwake" }
+			old, current = storetest.Record(ns, name+"-then", titled), storetest.Record(ns, name+"-now", titled)
+			old.CreatedAt, old.UpdatedAt = replaced.AddDate(-1, 0, 0), replaced.AddDate(-1, 0, 0)
+			current.CreatedAt, current.UpdatedAt, current.Supersedes = replaced, replaced, old.ID
+			return old, current
+		}
+		first, second := pair("changed")
+		late, early := pair("late")
+		f.Insert(t, first, early)
+		f.Insert(t, late, second)
+		if _, err := f.Memory.Update(t.Context(), ns, first.ID, 0, func(r *record.Record) error { r.Importance = 0.9; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		f.Drain(t, "graph", s)
+		searchers := map[string]leg.Searcher{"in memory": s}
+		if f.Engine == schema.Postgres {
+			searchers["in SQL"] = inSQL{s}
+		}
+		for where, s := range searchers {
+			both(t, func(t *testing.T, q leg.Query) {
+				q.Text = "Kittiwake"
+				for at, want := range map[time.Time]string{
+					replaced.AddDate(-2, 0, 0): "", replaced.AddDate(0, -1, 0): "changed-then late-then", replaced: "changed-now late-now", replaced.AddDate(0, 1, 0): "changed-now late-now",
+				} {
+					q.AsOf = at
+					got := strings.Fields(find(t, f, s, q))
+					slices.Sort(got)
+					if strings.Join(got, " ") != want {
+						t.Errorf("%s, as of %s: found %v, want %s", where, at.Format(time.DateOnly), got, want)
+					}
+				}
+			})
+		}
+	})
+}
+
 // An end at 1970 is one, and so is a search of that time: what counts from there has 0 for it.
 func TestFactThatEndedAt1970(t *testing.T) {
 	t.Parallel()

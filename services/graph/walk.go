@@ -181,8 +181,8 @@ const hopEnds = "coalesce(nullif(@moment::timestamptz, 'infinity'), now())"
 // Conditions at a moment, which is infinity for now: that memory v is alive; that memory m is, or is wanted although it was superseded, and
 // has not expired; that fact e holds, which no newer one has closed; and that memory m has no facts or a valid one.
 var (
-	hopAlive = "coalesce(v.occurred_at, v.created_at) <= @moment AND (v.superseded_by IS NULL OR v.updated_at > @moment)"
-	hopLive  = `coalesce(m.occurred_at, m.created_at) <= @moment AND (@superseded::boolean OR m.superseded_by IS NULL OR m.updated_at > @moment)
+	hopAlive = "coalesce(v.occurred_at, v.created_at) <= @moment AND (v.superseded_by IS NULL OR " + hopReplaced("v") + " > @moment)"
+	hopLive  = `coalesce(m.occurred_at, m.created_at) <= @moment AND (@superseded::boolean OR m.superseded_by IS NULL OR ` + hopReplaced("m") + ` > @moment)
 		AND (m.expires_at IS NULL OR m.expires_at > ` + hopEnds + `)`
 	hopHolds = hopValid("e") + ` AND NOT (e.single AND EXISTS (
 		SELECT FROM graph.facts n
@@ -191,6 +191,12 @@ var (
 	hopFacts   = "SELECT FROM graph.facts e WHERE e.namespace = @namespace AND e.memory_id = m.id"
 	hopCurrent = "(@superseded::boolean OR NOT EXISTS (" + hopFacts + ") OR EXISTS (" + hopFacts + " AND (e.relation = '" + AliasRelation + "' OR " + hopHolds + ")))"
 )
+
+// hopReplaced is when a superseded memory was: see package replica.
+func hopReplaced(memory string) string {
+	return strings.ReplaceAll(`least(old.updated_at, (SELECT s.created_at FROM memory.memories s WHERE s.namespace = @namespace AND s.id = old.superseded_by))`,
+		"old.", memory+".")
+}
 
 // hopValid is the condition that the moment is within a fact's span, and its evidence is alive and has not expired.
 func hopValid(fact string) string {

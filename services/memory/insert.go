@@ -85,6 +85,9 @@ func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) (inse
 		case !ok:
 			if by, replaced := replacements[r.Key()]; replaced && r.SupersededBy == uuid.Nil {
 				r.SupersededBy = by.ID
+				if r.UpdatedAt.Before(by.CreatedAt) {
+					r.UpdatedAt = by.CreatedAt
+				}
 			}
 			at = place{fresh: len(plan.fresh), held: r}
 			remember(r, at)

@@ -10,11 +10,15 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// selectMemories selects what Rows have of memories. Times are microseconds; as 0 means none, an end before 1970 is 1.
+// selectMemories selects what Rows have of memories. Times are microseconds; as 0 means none, a supersession at 1970 is 1, and so is an expiry
+// until then. A memory was superseded when its successor was created, and not after its own last change: an earlier successor may have been
+// forgotten since.
 const selectMemories = `
 	SELECT m.id, m.importance, (extract(epoch FROM m.created_at) * 1000000)::bigint,
 		coalesce((extract(epoch FROM m.occurred_at) * 1000000)::bigint, (extract(epoch FROM m.created_at) * 1000000)::bigint),
-		CASE WHEN m.superseded_by IS NULL THEN 0 ELSE greatest((extract(epoch FROM m.updated_at) * 1000000)::bigint, 1) END,
+		CASE WHEN m.superseded_by IS NULL THEN 0 ELSE coalesce(nullif(least((extract(epoch FROM m.updated_at) * 1000000)::bigint, coalesce(
+			(SELECT (extract(epoch FROM s.created_at) * 1000000)::bigint FROM memory.memories s WHERE s.namespace = $1 AND s.id = m.superseded_by),
+			(extract(epoch FROM m.updated_at) * 1000000)::bigint)), 0), 1) END,
 		CASE WHEN m.expires_at IS NULL THEN 0 ELSE greatest((extract(epoch FROM m.expires_at) * 1000000)::bigint, 1) END,
 		to_json(m.tags)::text, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
 	FROM memory.memories m WHERE m.namespace = $1`
