@@ -14,6 +14,7 @@ package fusion
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -80,8 +81,10 @@ type Options struct {
 	ExactBonus float64
 	Boost      EntityBoost
 	Quotas     []Quota
-	Limit      int // how many hits are returned, 1 or more
-	Reserve    int // how many of the next best are returned apart
+	// Least is a score, above 0 if there is one. Memories below it come last, and take no place by a quota.
+	Least   float64
+	Limit   int // how many hits are returned, 1 or more
+	Reserve int // how many of the next best are returned apart
 }
 
 // Contribution is one list's share of a fused score.
@@ -128,12 +131,13 @@ type Result struct {
 func Fuse(lists []List, options Options) Result {
 	m := merges.Get().(*merge)
 	defer m.release()
-	m.lists, m.options = lists, options
+	m.lists, m.options, m.least = lists, options, options.Least
 	m.collect()
 	var result Result
 	switch options.Method {
 	case calibrated:
 		m.calibrate()
+		m.least = math.Log(m.least / (1 - m.least))
 	case triskelev1.FusionMethod_FUSION_METHOD_RRF, triskelev1.FusionMethod_FUSION_METHOD_UNSPECIFIED:
 		m.add(nil)
 	default:
@@ -163,6 +167,7 @@ type merge struct {
 	at        []int32 // document of each hit of each list, in the order of the lists
 	links     []link
 	top       []int32 // documents, best first
+	least     float64 // Options.Least as documents have scores
 	// For the calibrated fusion:
 	features [][features]float32 // by document
 	roles    []role              // by list
@@ -351,6 +356,12 @@ func (m *merge) compare(x, y int32) int {
 	left, right := &m.lists[a.list], &m.lists[b.list]
 	h, i := &left.Hits[a.hit], &right.Hits[b.hit]
 	if m.options.Sort == triskelev1.SortBy_SORT_BY_RECENCY {
+		if low := a.score < m.least; low != (b.score < m.least) {
+			if low {
+				return 1
+			}
+			return -1
+		}
 		if c := cmp.Or(i.CreatedAt.Compare(h.CreatedAt), cmp.Compare(b.score, a.score)); c != 0 {
 			return c
 		}

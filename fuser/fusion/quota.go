@@ -7,8 +7,8 @@ import (
 	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
-// Quota reserves places for a leg: at least N of the results are its hits, if it has so many. Other legs fill the places
-// that remain.
+// Quota reserves places for a leg: at least N of the results are its hits, if it has so many from Options.Least on. Other legs
+// fill the places that remain.
 type Quota struct {
 	Leg string
 	N   int
@@ -37,7 +37,7 @@ func (m *merge) fill(n int, ranks []int32, all [][]int32) {
 	type candidate struct{ document, rank int32 }
 	var candidates []candidate
 	for d, rank := range ranks {
-		if rank > 0 && !slices.Contains(m.top, int32(d)) {
+		if rank > 0 && !(m.documents[d].score < m.least) && !slices.Contains(m.top, int32(d)) {
 			candidates = append(candidates, candidate{int32(d), rank})
 		}
 	}

@@ -619,6 +619,22 @@ func TestMinScore(t *testing.T) {
 	}
 }
 
+// What a quota brings in takes no place from others if min_score leaves it out.
+func TestMinScoreAndQuota(t *testing.T) {
+	legs := []leg{finds(bm25, "a", "b", "c", "d"), finds(cosine, "a", "b", "c"), finds(hops, "x", "y")}
+	for sort, prior := range map[triskelev1.SortBy]float64{triskelev1.SortBy_SORT_BY_RELEVANCE: .85, triskelev1.SortBy_SORT_BY_RECENCY: 1} {
+		for least, want := range map[float64]string{.02: "a b c", 1 / 61.5: "a b x", 1 / 62.5: "a x y"} {
+			resp, err := newGateway(t, memories{}, legs...).Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+				r.SortBy, r.Limit, r.Legs = sort, new(int32(3)), map[string]*triskelev1.LegOptions{"graph": {Quota: new(int32(2))}}
+				r.MinScore = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_RRF, Value: prior * least}
+			}))
+			if err != nil || order(resp) != want {
+				t.Errorf("%v, at least %.4f: got %s, %v; want %s", sort, least, order(resp), err, want)
+			}
+		}
+	}
+}
+
 // TestMinScoreByTime: a newer memory that scores too little does not take the place of an older one that is relevant.
 func TestMinScoreByTime(t *testing.T) {
 	hit := func(id string, rank int32, created int64) *triskelev1.LegHit {

@@ -122,8 +122,9 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 			span.SetAttributes(attribute.Float64("triskele.overlap", share))
 		}
 	}
+	minScoreIgnored := r.setMinScore(outcomes)
 	result := fusion.Fuse(lists(outcomes), r.fusion)
-	leftOut, minScoreIgnored := r.dropBelowMinScore(&result, outcomes)
+	leftOut := dropBelow(&result, r.fusion.Least)
 	if err := g.checkNamespaces(ctx, r, outcomes); err != nil {
 		return nil, err
 	}
@@ -174,21 +175,26 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 	return resp
 }
 
-// dropBelowMinScore removes the hits below min_score and returns them, or says why min_score does not apply. A probability
-// means the same when a leg is missing.
-func (r *recall) dropBelowMinScore(result *fusion.Result, outcomes []outcome) (leftOut []fusion.Fused, ignored string) {
+// setMinScore has the fusion regard min_score, or says why that does not apply. A probability means the same when a leg is missing.
+func (r *recall) setMinScore(outcomes []outcome) (ignored string) {
 	least := r.settings[0].least
 	switch {
 	case least == nil:
-		return nil, ""
 	case least.GetScale() != scoreScale[r.fusion.Method]:
-		return nil, "the scores are on another scale"
+		return "the scores are on another scale"
 	case r.fusion.Method != calibrated && slices.ContainsFunc(outcomes, func(o outcome) bool { return o.lost() }):
-		return nil, "a leg is missing, without which scores are lower"
+		return "a leg is missing, without which scores are lower"
+	default:
+		r.fusion.Least = least.GetValue()
 	}
+	return ""
+}
+
+// dropBelow removes the hits below a score and returns them.
+func dropBelow(result *fusion.Result, least float64) (leftOut []fusion.Fused) {
 	keep := func(hits []fusion.Fused) []fusion.Fused {
 		return slices.DeleteFunc(hits, func(f fusion.Fused) bool {
-			low := f.Score < least.GetValue()
+			low := f.Score < least
 			if low {
 				leftOut = append(leftOut, f)
 			}
@@ -196,7 +202,7 @@ func (r *recall) dropBelowMinScore(result *fusion.Result, outcomes []outcome) (l
 		})
 	}
 	result.Hits, result.Reserve = keep(result.Hits), keep(result.Reserve)
-	return leftOut, ""
+	return leftOut
 }
 
 // addLeftOut adds the best that min_score left out to a response, as far as the request asks for them.

@@ -277,7 +277,7 @@ func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Tim
 		}
 	}
 	switch {
-	case s.similarity > 0, s.least != nil && req.GetSortBy() == triskelev1.SortBy_SORT_BY_RECENCY && len(options.Quotas) == 0: // the newest may score too little
+	case s.similarity > 0, s.least != nil && req.GetSortBy() == triskelev1.SortBy_SORT_BY_RECENCY: // the newest may score too little
 		options.Reserve = maxReserve
 	case s.reranks(req):
 		options.Reserve = max(s.rerank.top-options.Limit, 0)
