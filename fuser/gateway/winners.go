@@ -53,7 +53,7 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 		batch *= 2
 	}
 	out = make([]winner, 0, min(want, len(pool)))
-	kept := deduplicator{similarity: settings.similarity}
+	kept := deduplicator{similarity: settings.similarity, superseded: r.req.GetFilter().GetIncludeSuperseded()}
 	failed, rank := map[string]string{}, 0
 	for len(pool) > 0 && len(out) < want {
 		part := pool[:min(batch, maxFetch, len(pool))]
@@ -72,8 +72,8 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 				continue // forgotten since the search
 			}
 			rank++
-			if len(out) < want && !kept.isDuplicate(ctx, out, w) {
-				out = append(out, w)
+			if len(out) < want {
+				out = kept.add(ctx, out, w)
 			}
 		}
 	}
@@ -86,26 +86,36 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 // deduplicator finds winners that are similar to an earlier one.
 type deduplicator struct {
 	similarity float64           // from which on a winner is a duplicate; 0 finds none
+	superseded bool              // one that was superseded gives way to a current one
 	sketches   []shingles.Sketch // of the winners so far
 }
 
-// isDuplicate says whether w is similar to one of the winners, and adds it to that one's duplicates. It must be called for
-// each winner before it is added. Once the recall's time is over, nothing is compared any more: a thousand long texts take seconds.
-func (d *deduplicator) isDuplicate(ctx context.Context, winners []winner, w winner) bool {
+// add adds w to the winners, or to the duplicates of one that it is similar to. Once the recall's time is over, nothing is compared any more:
+// a thousand long texts take seconds.
+func (d *deduplicator) add(ctx context.Context, winners []winner, w winner) []winner {
 	if d.similarity == 0 || ctx.Err() != nil {
-		return false
+		return append(winners, w)
 	}
 	sketch := shingles.Of(text(w.memory))
 	for i, other := range d.sketches {
-		if similarity := sketch.Similarity(other); similarity >= d.similarity {
-			winners[i].duplicates = append(winners[i].duplicates, &triskelev1.Duplicate{
-				Id: w.ID, Namespace: w.Namespace, FusedRank: int32(w.rank), Resemblance: similarity,
-			})
-			return true
+		similarity := sketch.Similarity(other)
+		if similarity < d.similarity {
+			continue
 		}
+		duplicate := func(of winner) *triskelev1.Duplicate {
+			return &triskelev1.Duplicate{Id: of.ID, Namespace: of.Namespace, FusedRank: int32(of.rank), Resemblance: similarity}
+		}
+		old := winners[i]
+		if !d.superseded || old.memory.GetSupersededBy() == "" || w.memory.GetSupersededBy() != "" {
+			winners[i].duplicates = append(old.duplicates, duplicate(w))
+			return winners
+		}
+		w.duplicates = append(old.duplicates, duplicate(old))
+		winners, d.sketches = slices.Delete(winners, i, i+1), slices.Delete(d.sketches, i, i+1)
+		break
 	}
 	d.sketches = append(d.sketches, sketch)
-	return false
+	return append(winners, w)
 }
 
 // text is the text of a memory that its vector is made of.

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,38 @@ func TestDuplicatesAreLeftOut(t *testing.T) {
 	}
 	if resp, err := g.Recall(t.Context(), request(diverse(0))); err != nil || order(resp) != "a b" {
 		t.Errorf("switched off by the request: %v, %v", resp, err)
+	}
+}
+
+// Of two that say the same, the one that was superseded is left out, whatever its rank.
+func TestSupersededAreTheDuplicates(t *testing.T) {
+	memory := talk{memories: memories{texts: map[string]string{
+		"a": "The crane is serviced in May.", "b": "the crane is serviced in May", "c": "The crane is serviced in May!", "d": "Deploys are frozen.",
+	}}, successors: map[string]string{"a": "c", "b": "c"}}
+	legs := []leg{finds(bm25, "a", "b", "d", "c", "e"), finds(cosine), finds(hops)}
+	recall := func(superseded bool) *triskelev1.RecallResponse {
+		resp, err := newGateway(t, memory, legs...).Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+			diverse(1)(r)
+			r.Limit, r.Filter = new(int32(3)), &triskelev1.Filter{IncludeSuperseded: superseded}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	resp := recall(true)
+	if order(resp) != "d c e" {
+		t.Fatalf("got %s, want d c e", order(resp))
+	}
+	var gone []string
+	for _, d := range resp.GetHits()[1].GetDuplicates() {
+		gone = append(gone, d.GetId())
+	}
+	if !slices.Equal(gone, []string{"b", "a"}) {
+		t.Errorf("left out are %v, want b and a", gone)
+	}
+	if resp := recall(false); order(resp) != "a d e" { // as of a time at which it held
+		t.Errorf("not asked for: got %s, want a d e", order(resp))
 	}
 }
 
