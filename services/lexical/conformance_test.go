@@ -547,6 +547,11 @@ func TestPhrases(t *testing.T) {
 		c.expect(t, `"barn of the owl"`, nil, "apart", "phrase")
 		c.expect(t, `"owl of the barn`, nil, "apart", "phrase")
 		c.expect(t, `"东京都"`, nil, "chinese", "chinese apart")
+		c.add(t, "list", "a list", nil)
+		c.add(t, "to do", "she wrote down what had to be bought, and then put it on the to-do list, which was as long as the year before", nil)
+		c.expect(t, `"to do list"`, nil, "to do", "list")
+		c.expect(t, `"to-do list"`, nil, "to do", "list")
+		c.expect(t, `"the list"`, nil, "list", "to do")
 	})
 }
 

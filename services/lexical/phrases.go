@@ -44,9 +44,9 @@ func (s *bm25) findPhrases(ctx context.Context) {
 	s.terms = append(phrases, s.terms...)
 }
 
-// phraseWords returns a phrase's words. Stop words are left out and keep only their positions, unless the phrase has no other
-// words. Among terms at one position, it takes the last. It returns nil if no memory has one of the words. Of a long phrase, the
-// first maxTerms words are looked for.
+// phraseWords returns a phrase's words. Stop words are left out and keep only their positions, unless fewer than two other words would be
+// left. Among terms at one position, it takes the last. It returns nil if no memory has one of the words. Of a long phrase, the first
+// maxTerms words are looked for.
 func (s *bm25) phraseWords(phrase []token) []phraseWord {
 	var words []phraseWord
 	first := 0
@@ -64,15 +64,20 @@ func (s *bm25) phraseWords(phrase []token) []phraseWord {
 	return words
 }
 
-// phraseTokens returns the tokens that a memory must have for a phrase, one at most for each position.
+// phraseTokens returns the tokens that a memory must have for a phrase, one at most for each position: without stop words if two others are
+// left.
 func phraseTokens(phrase []token) []token {
-	content := slices.ContainsFunc(phrase, func(t token) bool { return !t.stop })
-	var found []token
+	var found, content []token
 	for i, t := range phrase {
-		if content && t.stop || i+1 < len(phrase) && phrase[i+1].position == t.position {
+		if i+1 < len(phrase) && phrase[i+1].position == t.position {
 			continue
 		}
-		found = append(found, t)
+		if found = append(found, t); !t.stop {
+			content = append(content, t)
+		}
+	}
+	if len(content) > 1 {
+		return content
 	}
 	return found
 }
