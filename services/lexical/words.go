@@ -202,10 +202,9 @@ func normalize(s string) string {
 	if plain {
 		return truncate(strings.ToLower(s))
 	}
-	s = letters.Replace(strings.ToLower(norm.NFKC.String(s)))
 	var b strings.Builder
 	accented := false // the last letter loses its accents
-	for _, r := range norm.NFD.String(s) {
+	for _, r := range norm.NFD.String(strings.ToLower(norm.NFKC.String(s))) {
 		switch {
 		case unicode.Is(unicode.Mn, r):
 			if !accented {
@@ -218,7 +217,7 @@ func normalize(s string) string {
 		accented = unicode.In(r, unicode.Latin, unicode.Greek) || r == 'е'
 		b.WriteRune(r)
 	}
-	s = norm.NFC.String(b.String())
+	s = letters.Replace(norm.NFC.String(b.String())) // last: some of these letters had accents, too
 	if !strings.ContainsFunc(s, isWord) {
 		return ""
 	}

@@ -33,6 +33,8 @@ func TestTokens(t *testing.T) {
 		"x\u0301\u0302 a\u0345\tb":           "x/0 a/1 b/2",
 		"run\u00adners \u00ad x":             "runner/0 x/1", // soft hyphens
 		"caféMenu ÉTÉMenu":                   "cafemenu/0 cafe/0 menu/1 etemenu/2 ete/2 menu/3",
+		"Ǿre ǽsir":                           "ore/0 aesir/1",
+		"O\u0338\u0301re æ\u0301sir":         "ore/0 aesir/1",
 		"cafe\u0301Menu E\u0301TE\u0301Menu": "cafemenu/0 cafe/0 menu/1 etemenu/2 ete/2 menu/3", // the same, decomposed
 
 	} {
