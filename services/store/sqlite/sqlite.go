@@ -79,7 +79,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		}
 		return db
 	}
-	write := open("write", 1, url.Values{"_txlock": {"immediate"}, "_pragma": {"cache_size(-32768)"}})
+	write := open("write", 1, url.Values{"_txlock": {"immediate"}, "_pragma": {"cache_size(-32768)", "journal_size_limit(16777216)"}})
 	if err := ready(write); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, Wrap(err)), write.Close())
 	}
