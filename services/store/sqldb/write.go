@@ -16,6 +16,8 @@ type Store struct {
 	Pool    *pgxpool.Pool
 	Standby *postgres.Standby // where searches read; nil for the primary
 	File    *sqlite.DB
+	// Writers, if not nil, has room for the transactions that write at a time: those that wait for locks leave connections to reads.
+	Writers chan struct{}
 }
 
 // DB returns the database for reads.
@@ -41,6 +43,14 @@ const writeAttempts = 5
 func (s Store) Write(ctx context.Context, settings string, fn func(Tx) error) (err error) {
 	if s.File != nil {
 		return s.File.Update(ctx, func(tx *sql.Tx) error { return fn(Tx{SQLite: tx}) })
+	}
+	if s.Writers != nil {
+		select {
+		case s.Writers <- struct{}{}:
+			defer func() { <-s.Writers }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	for range writeAttempts {
 		err = postgres.Write(ctx, s.Pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {

@@ -74,7 +74,7 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Bac
 	if err != nil {
 		return nil, err
 	}
-	store := sqldb.Store{Pool: pool}
+	store := sqldb.Store{Pool: pool, Writers: make(chan struct{}, max(1, pool.Config().MaxConns*3/4))}
 	b := &Backend{store: store, last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{}}
 	b.tasks = queue.New(store)
 	b.tasks.Awaited = b.wake // workers notice writes of other processes only at their next claim
