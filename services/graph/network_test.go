@@ -291,6 +291,37 @@ func TestSupersededHoldUntilTheirSuccessors(t *testing.T) {
 	})
 }
 
+// A fact is shown as ended when its memory expires, unless its source says that it ended before.
+func TestFactsEndWithTheirMemory(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		now := record.Now()
+		r := storetest.Record(ns, "a loan", func(r *record.Record) { r.ExpiresAt = now.AddDate(1, 0, 0) })
+		f.Insert(t, r)
+		f.Drain(t, "graph", s)
+		put(t, s,
+			graph.Fact{Memory: r.ID, Subject: "Teo", Relation: "plays for", Object: "Aldermouth"},
+			graph.Fact{Memory: r.ID, Subject: "Teo", Relation: "plays in", Object: "Kessel", To: now.AddDate(0, 6, 0)},
+			graph.Fact{Memory: r.ID, Subject: "Teo", Relation: "belongs to", Object: "Brackwater", To: now.AddDate(2, 0, 0)})
+		view, err := s.View(t.Context(), ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer view.Close()
+		ends := map[string]time.Time{"Aldermouth": r.ExpiresAt, "Kessel": now.AddDate(0, 6, 0), "Brackwater": r.ExpiresAt}
+		for _, got := range view.Triples() {
+			if want := ends[got.Object]; !got.To.Equal(want) {
+				t.Errorf("%s: got the end %v, want %v", got.Object, got.To, want)
+			}
+			delete(ends, got.Object)
+		}
+		if len(ends) > 0 {
+			t.Errorf("lacking are %v", ends)
+		}
+	})
+}
+
 // An end at 1970 is one, and so is a search of that time: what counts from there has 0 for it.
 func TestFactThatEndedAt1970(t *testing.T) {
 	t.Parallel()

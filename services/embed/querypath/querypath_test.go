@@ -15,6 +15,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/embed"
 )
@@ -232,6 +233,36 @@ func TestJoinerWithMoreTime(t *testing.T) {
 		synctest.Wait()
 		if vector, err := within(t, e, 10*time.Second, "text"); err != nil || vector[0] != 4 {
 			t.Errorf("ten seconds: %v, %v", vector, err)
+		}
+		wg.Wait()
+	})
+}
+
+// checked may not send its first text: whether it may cannot be told.
+type checked struct{ *scripted }
+
+func (c checked) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
+	vector, err := c.scripted.EmbedQuery(ctx, text)
+	if c.calls.Load() == 1 {
+		return nil, fmt.Errorf("%w: %w", endpoint.ErrUnchecked, errDown)
+	}
+	return vector, err
+}
+
+// A caller does not fail because the text of the one who began could not be checked.
+func TestJoinerWhoMaySend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newPath(t, checked{newScripted(time.Second)}, nil)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := e.EmbedQuery(t.Context(), "text"); !errors.Is(err, endpoint.ErrUnchecked) {
+				t.Errorf("unchecked: got %v", err)
+			}
+		})
+		synctest.Wait()
+		if vector, err := e.EmbedQuery(t.Context(), "text"); err != nil || vector[0] != 4 {
+			t.Errorf("the other: got %v, %v", vector, err)
 		}
 		wg.Wait()
 	})

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,15 +10,18 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 // TestObserved asks servers of every shape and looks at what telemetry is told: whom was asked for how much, and what it cost.
 func TestObserved(t *testing.T) {
+	unchecked := func(context.Context) (bool, error) { return false, errors.New("the database is away") }
 	for name, x := range map[string]struct {
 		provider string
 		answer   http.HandlerFunc
+		check    func(context.Context) (bool, error)
 		span     map[string]string
 		failed   bool
 		metrics  string
@@ -35,6 +39,7 @@ func TestObserved(t *testing.T) {
 		"no count": {provider: "tei", answer: write(200, `[[3,4]]`), span: map[string]string{"gen_ai.usage.input_tokens": ""}},
 		"refused": {provider: "openai", answer: write(422, `the text "quokka" is not allowed`), failed: true, span: map[string]string{"error.type": "http_422"},
 			metrics: `triskele_embed_requests_total{gen_ai_provider_name="openai",gen_ai_request_model="m",outcome="http_422",service_name="test"} 1`},
+		"not sent":  {provider: "openai", check: unchecked, failed: true, span: map[string]string{"error.type": "not_sent"}},
 		"malformed": {provider: "openai", answer: write(200, `{"data":"quokka"}`), failed: true, span: map[string]string{"error.type": "malformed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,6 +54,9 @@ func TestObserved(t *testing.T) {
 			take := tel.Recorder.Watch(id)
 			ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
 			ctx, search := tel.Tracer.Start(ctx, "search")
+			if x.check != nil {
+				ctx = endpoint.WithCheck(ctx, x.check)
+			}
 			_, err = e.EmbedQuery(ctx, "quokka")
 			search.End()
 			if (err != nil) != x.failed {

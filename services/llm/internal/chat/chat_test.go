@@ -1,12 +1,17 @@
 package chat_test
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/llm/internal/chat"
 	"github.com/triskele/triskele/services/store/queue"
 )
@@ -35,6 +40,22 @@ func TestRateLimiter(t *testing.T) {
 			t.Errorf("a long hold: %v after %v", err, time.Since(start))
 		}
 	})
+}
+
+// Nothing is sent while it cannot be told whether that may be, and the server is not blamed.
+func TestUnchecked(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(s.Close)
+	m, err := chat.New(chat.Config{For: "the curator", URL: s.URL, Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := endpoint.WithCheck(t.Context(), func(context.Context) (bool, error) { return false, errors.New("the database is away") })
+	const want = "the curator's model: not asked, because it cannot be told whether the text may be sent"
+	if _, err := m.Ask(ctx, chat.Question{}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 }
 
 func TestObject(t *testing.T) {
