@@ -42,6 +42,18 @@ func (c Config) modelName() string {
 	return c.Embedder.Model().String()
 }
 
+// CheckModel returns an error if a namespace has vectors, but none of the configured model. Those of its memories would be replaced, and
+// services of the other model do not see what replaces them.
+func (l *Leg) CheckModel(ctx context.Context, namespace string) error {
+	var model string
+	_, err := l.store.DB().In(namespace).Get(ctx, `SELECT vector_model FROM graph.concepts
+		WHERE namespace = $1 AND vector_model IS NOT NULL ORDER BY vector_model = $2 DESC LIMIT 1`, []any{namespace, l.config.modelName()}, &model)
+	if err == nil && model != "" && model != l.config.modelName() {
+		err = fmt.Errorf("the graph of %s has vectors of %s, not of %s: give the --embedder of that model", namespace, model, l.config.modelName())
+	}
+	return err
+}
+
 // embed makes vectors for the names and facts of memories.
 func (l *Leg) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
 	if l.config.Embedder == nil || len(memories) == 0 {

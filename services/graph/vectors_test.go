@@ -148,6 +148,15 @@ func TestVectorsFollow(t *testing.T) {
 		if n := vectors(t, f, first); n != 5 { // four concepts and a fact
 			t.Errorf("%d vectors", n)
 		}
+		if err := s.CheckModel(t.Context(), ns); err != nil {
+			t.Errorf("the model of the vectors: %v", err)
+		}
+		if err := means(f, second).CheckModel(t.Context(), ns); err == nil {
+			t.Error("another model: got no error")
+		}
+		if err := means(f, second).CheckModel(t.Context(), "empty"); err != nil {
+			t.Errorf("no vectors: %v", err)
+		}
 		near := leg.Query{Text: "watchmen entrance port"}
 		other := means(f, second)
 		if found(t, other, near, a) {

@@ -278,6 +278,9 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 	}
 	defer func() { _ = in.Close() }()
 	return c.with(ctx, env, func(index *graph.Leg) error {
+		if err := index.CheckModel(ctx, c.Namespace); err != nil {
+			return err
+		}
 		var batch []graph.Fact
 		read, stored := 0, 0
 		flush := func() error {

@@ -102,6 +102,9 @@ func TestGraph(t *testing.T) {
 	if again := must(t, "", "graph", "export", "--format=triples", two); again != exported {
 		t.Errorf("exported\n%safter an import of\n%s", again, exported)
 	}
+	if got := run(exported, "graph", "import", "-", "--embedder=hashed", two); got.code != 1 || !strings.Contains(got.err, "the --embedder of that model") {
+		t.Errorf("import by another embedder: %+v", got)
+	}
 	for _, args := range [][]string{{"show", "Zanzibar"}, {"neighbors", "Zanzibar"}, {"path", "Teo", "Zanzibar"}} {
 		if got := run("", append(append([]string{"graph"}, args...), one)...); got.code != 1 || !strings.Contains(got.err, `mentions "Zanzibar"`) {
 			t.Errorf("%v: %+v", args, got)
