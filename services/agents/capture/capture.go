@@ -198,7 +198,7 @@ func Memory(turn transcript.Turn, namespace string) (m *triskelev1.Memory, redac
 		importance = agentImportance
 	}
 	m = &triskelev1.Memory{
-		Id: uuid.NewSHA1(uuid.NameSpaceURL, []byte(ids+namespace+"\x00"+turn.Thread+"\x00"+turn.ID)).String(), Namespace: namespace,
+		Id: uuid.NewSHA1(uuid.NameSpaceURL, []byte(ids+turn.Thread+"\x00"+turn.ID)).String(), Namespace: namespace,
 		Content: text, Title: clip.Text(title, 200), Tags: []string{Tag}, Category: Category, Importance: &importance,
 		Source: clip.Text(turn.Role+" in "+cmp.Or(turn.Thread, "a conversation"), 200),
 		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{

@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -104,6 +105,34 @@ func TestImportConversations(t *testing.T) {
 	}
 	if got := run("", "import", "--from=mem0", to); got.code != 2 || !strings.Contains(got.err, "name what to import") {
 		t.Errorf("nothing named: %+v", got)
+	}
+}
+
+// Where a namespace was renamed, or moved into another one, an import of the same source finds what it has stored.
+func TestImportsFollowTheirNamespace(t *testing.T) {
+	to := "--address=" + serve(t)
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"vault/Crane.md": "The harbour crane is serviced in spring.",
+		"session.jsonl":  `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"When is the harbour crane serviced?"}}` + "\n",
+		"mem0.json":      `{"results": [{"id": 7, "memory": "The harbour crane is serviced in spring."}]}`,
+	} {
+		path := filepath.Join(folder, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, name := range map[string]string{"markdown": "vault", "claude-code": "session.jsonl", "mem0": "mem0.json"} {
+		imported := func(namespace, want string) {
+			t.Helper()
+			out := must(t, "", "import", filepath.Join(folder, name), "--from="+from, "--namespace="+namespace, to)
+			wantContains(t, from+" into "+namespace, out, want)
+		}
+		imported(from, "stored 1,")
+		must(t, "", "namespace", "rename", from, from+"/renamed", to)
+		imported(from+"/renamed", "stored 0, unchanged 1")
+		must(t, must(t, "", "export", "--namespace="+from+"/renamed", to), "import", "-", "--namespace=all", to)
+		imported("all", "stored 0, unchanged 1")
 	}
 }
 

@@ -377,13 +377,13 @@ func (s *ClaudeMemory) item(r row, links map[string][]rowLink, keys occurrences)
 	return item, item.check()
 }
 
-// id returns the memory id for a row: its own id if that is a UUID, else a UUID that follows from namespace, id and time. It must
+// id returns the memory id for a row: its own id if that is a UUID, else a UUID that follows from id and time. It must
 // stay the same, since a later import updates what an earlier one stored.
 func (s *ClaudeMemory) id(id, created string) string {
 	if own, err := uuid.Parse(id); err == nil {
 		return own.String()
 	}
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(rowIDs+s.namespace+"\x00"+id+"\x00"+cmp.Or(created, "<nil>"))).String()
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(rowIDs+id+"\x00"+cmp.Or(created, "<nil>"))).String()
 }
 
 // importance sets the importance, from a value of 0 to 1, or of 1 to 10 if the table uses that range.

@@ -198,7 +198,7 @@ func TestClaudeMemoryStaysTheSame(t *testing.T) {
 			t.Errorf("%s: lists %s", name, got)
 		}
 		for id, created := range map[string]string{"7": x.created, "8": "<nil>"} {
-			want := uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/importer/claude-memory-mcp/claude\x00"+id+"\x00"+created))
+			want := uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/importer/claude-memory-mcp/"+id+"\x00"+created))
 			if got := items["memories "+id].Memory.GetId(); got != want.String() {
 				t.Errorf("%s: row %s has the id %s, want %s", name, id, got, want)
 			}

@@ -45,8 +45,8 @@ const NoteFolder = "note_folder"
 // Markdown reads a folder of notes. Each note is a thread, named by its path, and each passage of it is a memory. The folder is
 // authoritative: an import overwrites changes to imported memories, and forgets passages and notes that are gone.
 //
-// The id of a note's first passage follows from the namespace and the note's path, and that of another one also from its text. So a
-// passage that has not changed keeps its id, wherever it moves in its note.
+// The id of a note's first passage follows from the note's path, and that of another one also from its text. So a passage that has not
+// changed keeps its id, wherever it moves in its note. Each namespace has ids of its own.
 type Markdown struct {
 	folder    fs.FS
 	name      string
@@ -430,7 +430,7 @@ func (s *Markdown) link(item *Item, name string, links []noteLink) {
 
 // id returns the id of a note's memory. The first passage is named by the note alone, and stands for it in links.
 func (s *Markdown) id(name string, passage ...string) string {
-	text := strings.Join(append([]string{s.namespace, name}, passage...), "\x00")
+	text := strings.Join(append([]string{name}, passage...), "\x00")
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(noteIDs+text)).String()
 }
 

@@ -140,7 +140,7 @@ func (m *Mem0) item(position string, one mem0Memory) (Item, error) {
 	if one.ID == "" {
 		one.ID, item.Replaces = mem0ID(content), false
 	}
-	item.Memory.Id = uuid.NewSHA1(uuid.NameSpaceURL, []byte(mem0IDs+m.namespace+"\x00"+string(one.ID))).String()
+	item.Memory.Id = uuid.NewSHA1(uuid.NameSpaceURL, []byte(mem0IDs+string(one.ID))).String()
 	item.Memory.Tags = item.list("tags", one.Categories, maxTags)
 	metadata := map[string]any{}
 	maps.Copy(metadata, one.Metadata)
