@@ -102,6 +102,7 @@ type factRow struct {
 	Source, Target int64
 	Relation       string
 	Single         bool   // one target at a time
+	Text           bool   // the memory's text says it
 	From, To       int64  // microseconds; To 0 is open
 	Vector         code   // of the network's model; nil if it has none or a row has it
 	source, target uint32 // places of Source and Target

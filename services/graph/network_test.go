@@ -291,6 +291,29 @@ func TestSupersededHoldUntilTheirSuccessors(t *testing.T) {
 	})
 }
 
+// What a text says by itself is no triple: where the triples are imported, it would outlast that text.
+func TestTriplesLeaveOutTheTexts(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		r := storetest.Record(ns, "We use a Harbour Dredging Unit (HDU).", nil)
+		f.Insert(t, r)
+		f.Drain(t, "graph", s)
+		put(t, s, graph.Fact{Memory: r.ID, Subject: "Dredger", Relation: graph.AliasRelation, Object: "Harbour Dredging Unit"})
+		view, err := s.View(t.Context(), ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer view.Close()
+		if concept, _ := view.Concept("Harbour Dredging Unit"); len(concept.Aliases) != 2 {
+			t.Errorf("got the aliases %v, want both", concept.Aliases)
+		}
+		if got := view.Triples(); len(got) != 1 || got[0].Subject != "Dredger" {
+			t.Errorf("got %v, want the imported fact", got)
+		}
+	})
+}
+
 // A fact is shown as ended when its memory expires, unless its source says that it ended before.
 func TestFactsEndWithTheirMemory(t *testing.T) {
 	t.Parallel()

@@ -174,12 +174,12 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 	statement, args := sqldb.Among(ids, `
 		SELECT memory_id, source_id, target_id, relation, single, (extract(epoch FROM valid_from) * 1000000)::bigint,
 			CASE WHEN valid_to IS NULL THEN 0 ELSE coalesce(nullif((extract(epoch FROM valid_to) * 1000000)::bigint, 0), 1) END,
-			CASE WHEN vector_model = $2 THEN vector END
+			CASE WHEN vector_model = $2 THEN vector END, origin = 'text'
 		FROM graph.facts WHERE namespace = $1`, " AND memory_id = ANY($3::uuid[])", namespace, n.model)
 	var memory uuid.UUID
 	var f factRow
 	var vector replica.Raw
-	targets := []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}
+	targets := []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector, &f.Text}
 	return tx.Each(ctx, statement+` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`, args, targets, func() error {
 		f.Vector = appendCode(nil, vector)
 		fn(memory, f)

@@ -274,12 +274,14 @@ func (w *walker) shortest(from, to node) []leg.Step {
 	return nil
 }
 
-// Triples returns all facts, aliases included, by memory.
+// Triples returns all facts but those that texts say by themselves, by memory.
 func (v *View) Triples() []Statement {
 	var out []Statement
 	for _, at := range v.memories() {
-		for i := range v.network.memories[at].Facts {
-			out = append(out, v.statement(factRef{at, uint32(i)}))
+		for i, f := range v.network.memories[at].Facts {
+			if !f.Text {
+				out = append(out, v.statement(factRef{at, uint32(i)}))
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Statement) int {
