@@ -248,7 +248,8 @@ func TestFactThatWillEnd(t *testing.T) {
 	})
 }
 
-// A superseded memory holds until its successor was created, whatever is changed of it afterwards and whichever is stored first.
+// A superseded memory holds until its successor was created, whatever is changed of it afterwards, whichever is stored first, and whether the
+// successor is forgotten.
 func TestSupersededHoldUntilTheirSuccessors(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
@@ -273,21 +274,28 @@ func TestSupersededHoldUntilTheirSuccessors(t *testing.T) {
 		if f.Engine == schema.Postgres {
 			searchers["in SQL"] = inSQL{s}
 		}
-		for where, s := range searchers {
-			both(t, func(t *testing.T, q leg.Query) {
-				q.Text = "Kittiwake"
-				for at, want := range map[time.Time]string{
-					replaced.AddDate(-2, 0, 0): "", replaced.AddDate(0, -1, 0): "changed-then late-then", replaced: "changed-now late-now", replaced.AddDate(0, 1, 0): "changed-now late-now",
-				} {
-					q.AsOf = at
-					got := strings.Fields(find(t, f, s, q))
-					slices.Sort(got)
-					if strings.Join(got, " ") != want {
-						t.Errorf("%s, as of %s: found %v, want %s", where, at.Format(time.DateOnly), got, want)
+		expected := func(current string) {
+			for where, s := range searchers {
+				both(t, func(t *testing.T, q leg.Query) {
+					q.Text = "Kittiwake"
+					for at, want := range map[time.Time]string{
+						replaced.AddDate(-2, 0, 0): "", replaced.AddDate(0, -1, 0): "changed-then late-then", replaced: current, replaced.AddDate(0, 1, 0): current,
+					} {
+						q.AsOf = at
+						got := strings.Fields(find(t, f, s, q))
+						slices.Sort(got)
+						if strings.Join(got, " ") != want {
+							t.Errorf("%s, as of %s: found %v, want %s", where, at.Format(time.DateOnly), got, want)
+						}
 					}
-				}
-			})
+				})
+			}
 		}
+		expected("changed-now late-now")
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{second.ID, early.ID}); err != nil {
+			t.Fatal(err)
+		}
+		expected("")
 	})
 }
 

@@ -288,8 +288,14 @@ func (tx transaction) change(ctx context.Context, namespace, statement string, a
 }
 
 // closeChains connects the predecessors and successors of memories with each other before they are forgotten. A predecessor
-// stays superseded: it is out of date even without the memory between.
+// stays superseded since the same time: it is out of date even without the memory between.
 func (tx transaction) closeChains(ctx context.Context, namespace string, ids []uuid.UUID) error {
+	if err := tx.change(ctx, namespace, `
+		UPDATE memory.memories AS m SET updated_at = least(m.updated_at, s.created)
+		FROM (SELECT id AS successor, supersedes AS old, created_at AS created FROM memory.memories WHERE namespace = $1 AND id = ANY($2::uuid[])) AS s
+		WHERE m.namespace = $1 AND m.id = s.old AND m.superseded_by = s.successor RETURNING id`, namespace, ids); err != nil {
+		return err
+	}
 	links, err := tx.In(namespace).IDs(ctx, `SELECT id FROM memory.memories
 		WHERE namespace = $1 AND id = ANY($2::uuid[]) AND supersedes IS NOT NULL AND superseded_by IS NOT NULL ORDER BY id`, namespace, ids)
 	if err != nil {
