@@ -22,7 +22,7 @@ function tell(text, bad, ...more) {
 
 function button(label, run) {
   const b = el("button", { type: "button" }, label);
-  b.addEventListener("click", () => run(b));
+  b.addEventListener("click", once(() => run(b)));
   return b;
 }
 
@@ -101,7 +101,7 @@ function row(m, matches) {
     el("span", { class: "headline" }, ...(matches && m.title && matches.title.length ? marked(m.title, matches.title) : [headline(m)])),
     el("span", { class: "dim" }, `${m.created_at.slice(0, 10)}${m.tags.length ? " · " + m.tags.slice(0, 6).join(", ") : ""}`), ...badges(m));
   const item = el("li", { class: "memory" }, head);
-  head.addEventListener("click", async () => {
+  head.addEventListener("click", once(async () => {
     const open = item.querySelector(".opened");
     if (open) {
       open.remove();
@@ -112,7 +112,7 @@ function row(m, matches) {
     if (!panel) return;
     item.append(panel);
     head.setAttribute("aria-expanded", "true");
-  });
+  }));
   return item;
 }
 

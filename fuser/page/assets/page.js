@@ -14,6 +14,17 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+// once has run not begin again before it has ended, as for the second click of a double click.
+function once(run) {
+  let running = false;
+  return async (event) => {
+    if (running) return;
+    running = true;
+    await run(event);
+    running = false;
+  };
+}
+
 // What a gateway with tokens wants to be shown. It is kept nowhere else.
 const token = byId("token");
 
@@ -301,7 +312,7 @@ function showRecall(recall) {
       ? [stateOf("FAILED"), " " + recall.failed]
       : recall.degraded ? [recall.degraded] : [el("span", { class: "dim" }, `${recall.hits} ${recall.hits === 1 ? "hit" : "hits"}`)])));
   const row = el("div", { class: "recall" }, button);
-  button.addEventListener("click", async () => {
+  button.addEventListener("click", once(async () => {
     const open = row.querySelector(".open");
     if (open) {
       open.remove();
@@ -314,17 +325,18 @@ function showRecall(recall) {
       other.remove();
     }
     opened = recall.id;
-    button.setAttribute("aria-expanded", "true");
     let rows;
     try {
       rows = waterfall(await ask("api/recalls/" + Number(recall.id)));
     } catch (error) {
       rows = el("p", { class: "dim" }, error.message);
     }
+    if (opened !== recall.id) return; // another one was opened meanwhile
+    button.setAttribute("aria-expanded", "true");
     row.append(el("div", { class: "open" },
       recall.degraded ? el("p", { class: "message" }, recall.degraded) : "",
       el("h3", {}, `Trace ${recall.trace_id}` + (recall.recorded ? "" : ": not sampled, an outline by the gateway")), rows));
-  });
+  }));
   return row;
 }
 

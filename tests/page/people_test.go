@@ -1,0 +1,62 @@
+//go:build browser
+
+package page_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// stored puts memories into the team's namespace, each a second older than the one before.
+func stored(t *testing.T, s *system, memories ...*triskelev1.Memory) {
+	t.Helper()
+	for _, m := range memories {
+		m.Namespace = team
+	}
+	if _, err := s.Import(t.Context(), memories); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// becomes waits until an expression is true.
+func becomes(expression string) chromedp.Action {
+	return chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(20*time.Second))
+}
+
+// clicks clicks on what an expression finds, as often as said, while answers take a while.
+func clicks(expression string, times int) chromedp.Action {
+	return chromedp.Evaluate(fmt.Sprintf(`{ const one = %s; for (let i = 0; i < %d; i++) setTimeout(() => one.click(), i * 450) }`, expression, times), nil)
+}
+
+// labelled is the first button with a label.
+func labelled(label string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("button")].find((b) => b.textContent === %q)`, label)
+}
+
+// What is clicked again before the answer to the first click happens once.
+func TestDoubleClicksInABrowser(t *testing.T) {
+	s := start(t)
+	stored(t, s, &triskelev1.Memory{Content: "The crane is serviced in spring."}, &triskelev1.Memory{Content: "Ada keeps the key."})
+	s.recall(2, time.Second)
+	ctx, _, _ := browser(t)
+	var open int
+	run(t, ctx, chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 2`),
+		chromedp.Evaluate(`document.querySelector("[data-kind=all]").click()`, nil), becomes(`document.querySelectorAll(".recall").length >= 2`),
+		chromedp.Evaluate(`{ const soon = fetch; fetch = async (...request) => { await new Promise((go) => setTimeout(go, 300)); return soon(...request) } }`, nil),
+		chromedp.Evaluate(`for (const button of [".open-memory", ".open-memory", ".recall button", ".recall:nth-child(2) button"]) document.querySelector(button).click()`, nil),
+		becomes(`document.querySelector(".opened") && document.querySelector(".recall .open")`), chromedp.Sleep(time.Second),
+		chromedp.Evaluate(`document.querySelectorAll(".opened").length * 10 + document.querySelectorAll(".recall .open").length`, &open))
+	if open != 11 {
+		t.Errorf("got %d memories and %d recalls opened, want one of each", open/10, open%10)
+	}
+	run(t, ctx, clicks(labelled("Forget"), 2), becomes(`document.querySelectorAll(".open-memory").length === 1`), chromedp.Sleep(time.Second),
+		clicks(labelled("Undo: remember it again"), 1), becomes(`document.querySelectorAll(".open-memory").length === 2`))
+	if n := len(held(t, s, nil)); n != 2 {
+		t.Errorf("got %d memories after one was forgotten by a double click and remembered again, want 2", n)
+	}
+}
