@@ -60,3 +60,24 @@ func TestDoubleClicksInABrowser(t *testing.T) {
 		t.Errorf("got %d memories after one was forgotten by a double click and remembered again, want 2", n)
 	}
 }
+
+// What follows a page of a list is of that list, whatever the form says and whatever list was asked for in vain.
+func TestFurtherPagesInABrowser(t *testing.T) {
+	s := start(t)
+	var many []*triskelev1.Memory
+	for i := range 60 {
+		many = append(many, &triskelev1.Memory{Content: fmt.Sprintf("Station %d reports to depot %d.", i, i%7)})
+	}
+	stored(t, s, many...)
+	ctx, _, _ := browser(t)
+	var foreign int
+	for _, other := range []string{`browse.namespace.value = "demo"`, // older than what is listed
+		`browse.namespace.value = "demo"; { const works = fetch; fetch = async () => { fetch = works; throw new TypeError("no network") } }; browse.requestSubmit()`} {
+		run(t, ctx, chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 50`),
+			chromedp.Evaluate(other, nil), chromedp.Sleep(500*time.Millisecond), chromedp.Evaluate(`further.click()`, nil), becomes(`document.querySelectorAll(".open-memory").length > 50`),
+			chromedp.Evaluate(`[...document.querySelectorAll(".headline")].filter((h) => !h.textContent.startsWith("Station")).length + document.querySelectorAll("#told .bad").length`, &foreign))
+		if foreign > 0 {
+			t.Errorf("%s: got %d memories of another list, or errors about it, want none", other, foreign)
+		}
+	}
+}

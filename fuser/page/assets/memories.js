@@ -63,14 +63,16 @@ function filter() {
 
 async function show(token) {
   const mine = ++shownNow;
+  let asked = listing;
   const answer = await attempt(() => {
-    if (!token) listing = { namespace: browse.namespace.value, words: browse.text.value.trim(), where: filter() };
-    const { namespace, words, where } = listing;
+    if (!token) asked = { namespace: browse.namespace.value, words: browse.text.value.trim(), where: filter() };
+    const { namespace, words, where } = asked;
     return words ? search(namespace, words, where) : ask("v1/memories?" + parameters({
       namespace, page_size: pageSize, page_token: token, ...Object.fromEntries(Object.entries(where).map(([name, value]) => ["filter." + name, value])),
     }));
   });
   if (!answer || mine !== shownNow) return;
+  listing = asked;
   if (told.querySelector(".bad")) told.replaceChildren(); // it was about an earlier list
   const rows = answer.memories.map((m, i) => row(m, answer.matches && answer.matches[i]));
   if (token) listed.append(...rows);
