@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"google.golang.org/protobuf/proto"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -79,5 +80,22 @@ func TestFurtherPagesInABrowser(t *testing.T) {
 		if foreign > 0 {
 			t.Errorf("%s: got %d memories of another list, or errors about it, want none", other, foreign)
 		}
+	}
+}
+
+// What nobody has edited in the form stays as the memory has it, though a form shows other line ends and divides tags at commas.
+func TestUneditedInABrowser(t *testing.T) {
+	s := start(t)
+	odd := &triskelev1.Memory{Title: "Two\nlines", Content: "First.\r\nSecond.", Tags: []string{"a, b", "c"}, Importance: proto.Float64(0.3), Category: "note"}
+	stored(t, s, odd)
+	ctx, _, _ := browser(t)
+	run(t, ctx, chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelector(".open-memory .headline")?.textContent === "Two lines"`),
+		chromedp.Evaluate(`document.querySelector(".open-memory").click()`, nil), becomes(labelled("Correct")), clicks(labelled("Correct"), 1), becomes(`!editor.hidden`),
+		chromedp.Evaluate(`editor.category.value = "plan"; editor.requestSubmit()`, nil), becomes(`told.textContent.startsWith("Changed.")`))
+	got := held(t, s, nil)[odd.GetTitle()]
+	want := proto.CloneOf(odd)
+	want.Category, want.Id, want.CreatedAt, want.UpdatedAt, want.Revision = "plan", got.GetId(), got.GetCreatedAt(), got.GetUpdatedAt(), 2
+	if !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
