@@ -4,6 +4,7 @@ package page_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,5 +98,22 @@ func TestUneditedInABrowser(t *testing.T) {
 	want.Category, want.Id, want.CreatedAt, want.UpdatedAt, want.Revision = "plan", got.GetId(), got.GetCreatedAt(), got.GetUpdatedAt(), 2
 	if !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A text is not cut within a character, which would be refused where it is asked for, and shown as none.
+func TestEmojiInABrowser(t *testing.T) {
+	s := start(t)
+	stored(t, s, &triskelev1.Memory{Content: "x" + strings.Repeat("\U0001F600", 600)}, &triskelev1.Memory{Content: strings.Repeat("\U0001F600", 600)})
+	if err := s.WaitIndexed(t.Context(), team, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, _, _ := browser(t)
+	var whole bool
+	run(t, ctx, chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 2`),
+		chromedp.Evaluate(`for (const one of document.querySelectorAll(".open-memory")) one.click()`, nil), becomes(`document.querySelectorAll(".known h3, .known p:only-child:not(:empty)").length > 1 && !document.querySelector("#listed").textContent.includes("Asking the indexes")`),
+		chromedp.Evaluate(`document.querySelectorAll(".known table").length === 2 && document.body.textContent.isWellFormed()`, &whole))
+	if !whole {
+		t.Error("an emoji was cut in half")
 	}
 }

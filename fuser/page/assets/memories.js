@@ -13,7 +13,8 @@ const asTime = (value) => (value ? new Date(value + "T00:00:00").toISOString() :
 const parameters = (pairs) => new URLSearchParams(Object.entries(pairs).flatMap(([name, value]) => [value].flat().filter((one) => one !== undefined && one !== "" && one !== false).map((one) => [name, one])));
 const path = (id, more, pairs) => `v1/memories/${encodeURIComponent(id)}${more}?${parameters(pairs)}`;
 const send = (method, where, body) => ask(where, { method, headers: body === undefined ? {} : { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
-const headline = (m) => (m.title || m.content).replace(/\s+/g, " ").slice(0, 160);
+const beginning = (value, n) => value.slice(0, n).replace(/[\ud800-\udbff]$/, ""); // without half of a character at its end
+const headline = (m) => beginning((m.title || m.content).replace(/\s+/g, " "), 160);
 
 // tell says what came of something, with what can be done about it.
 function tell(text, bad, ...more) {
@@ -184,7 +185,7 @@ function thread(m, around) {
 async function known(m) {
   if (m.sensitive) return [el("h3", {}, "What the indexes know"), el("p", {}, "Only its words are indexed: it is sensitive, so it has no vector and is not in the graph.")];
   const answer = await send("POST", "v1/recall", {
-    namespaces: [m.namespace], query: [m.title, m.content.slice(0, 1000)].filter(Boolean).join("\n"), text_of: m.id, limit: 12, explain: true,
+    namespaces: [m.namespace], query: [m.title, beginning(m.content, 1000)].filter(Boolean).join("\n"), text_of: m.id, limit: 12, explain: true,
     filter: { include_superseded: true }, budget: "5s", fusion: { method: "FUSION_METHOD_RRF" },
   });
   const self = answer.hits.find((hit) => hit.id === m.id);
@@ -214,7 +215,7 @@ function neighbours(m, hits) {
     node.append(...children);
     return node;
   };
-  const short = (value, n) => (value.length > n ? value.slice(0, n - 1) + "…" : value);
+  const short = (value, n) => (value.length > n ? beginning(value, n - 1) + "…" : value);
   const picture = svg("svg", { class: "graph", viewBox: `0 0 640 ${height}`, role: "img", "aria-label": `This memory, its concepts ${concepts.join(", ")}, and ${near.length} memories beside it, which the list below names` },
     ...concepts.map((_, i) => svg("line", { x1: 90, y1: height / 2, x2: 180, y2: middle(i, concepts.length) })),
     ...near.map((n, i) => svg("line", { x1: 330, y1: middle(concepts.indexOf(n.via.at(-1)), concepts.length), x2: 400, y2: middle(i, near.length) })),
@@ -242,7 +243,7 @@ function edit(mode, memory, from) {
   editor.importance.value = m.importance === undefined || m.importance === null ? 0.5 : m.importance;
   editor.sensitive.checked = m.sensitive;
   editing.filled = filledIn();
-  byId("editor-title").textContent = titles[mode] + (memory ? ` “${headline(memory).slice(0, 60)}”` : "");
+  byId("editor-title").textContent = titles[mode] + (memory ? ` “${beginning(headline(memory), 60)}”` : "");
   byId("save").textContent = { remember: "Remember", correct: "Correct", supersede: "Supersede" }[mode];
   editor.hidden = false;
   editor.scrollIntoView({ block: "nearest" });
