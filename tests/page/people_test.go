@@ -117,3 +117,17 @@ func TestEmojiInABrowser(t *testing.T) {
 		t.Error("an emoji was cut in half")
 	}
 }
+
+// While the gateway is away the page says so, in its head and where something was asked for, and goes on when it is back.
+func TestGatewayAwayInABrowser(t *testing.T) {
+	s := start(t)
+	stored(t, s, &triskelev1.Memory{Content: "The crane is serviced in spring."})
+	ctx, _, _ := browser(t)
+	const says = `The gateway does not answer.`
+	run(t, ctx, chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 1`))
+	for _, away := range []string{`throw new TypeError("Failed to fetch")`, `return new Response("<h1>Bad Gateway</h1>", {status: 502})`} { // none, or a proxy
+		run(t, ctx, chromedp.Evaluate(`works = fetch; fetch = async () => { `+away+` }; document.querySelector(".open-memory").click(); question.query.value = "crane"; question.requestSubmit()`, nil),
+			becomes(fmt.Sprintf(`[told, answer, gone].every((one) => one.textContent === %q && !one.hidden)`, says)),
+			chromedp.Evaluate(`fetch = works; browse.requestSubmit()`, nil), becomes(`gone.hidden && told.textContent === ""`))
+	}
+}

@@ -30,10 +30,11 @@ const token = byId("token");
 
 async function ask(path, options = {}) {
   const headers = token.value ? { Authorization: "Bearer " + token.value } : {};
-  const response = await fetch(path, { ...options, headers: { ...options.headers, ...headers } });
+  const gone = () => { throw new Error("The gateway does not answer."); };
+  const response = await fetch(path, { ...options, headers: { ...options.headers, ...headers } }).catch(gone);
   if (response.status === 401) token.parentElement.hidden = false;
-  const body = await response.json();
-  if (!response.ok) throw Object.assign(new Error(body.error || body.message || response.statusText), { answered: true });
+  const body = await response.json().catch(gone);
+  if (!response.ok) throw new Error(body.error || body.message);
   return body;
 }
 
@@ -377,7 +378,7 @@ async function refresh() {
     await Promise.all([ask("api/live").then(showLive), refreshRecent()]);
     byId("gone").hidden = true;
   } catch (error) {
-    byId("gone").textContent = error.answered ? error.message : "The gateway does not answer.";
+    byId("gone").textContent = error.message;
     byId("gone").hidden = false;
   }
 }
