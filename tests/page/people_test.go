@@ -131,3 +131,17 @@ func TestGatewayAwayInABrowser(t *testing.T) {
 			chromedp.Evaluate(`fetch = works; browse.requestSubmit()`, nil), becomes(`gone.hidden && told.textContent === ""`))
 	}
 }
+
+// What came of a click, with the button that takes it back, is in sight, however far down the list the click was.
+func TestToldInABrowser(t *testing.T) {
+	s := start(t)
+	var many []*triskelev1.Memory
+	for i := range 60 {
+		many = append(many, &triskelev1.Memory{Content: fmt.Sprintf("Station %d reports to depot %d.", i, i%7)})
+	}
+	stored(t, s, many...)
+	ctx, _, _ := browser(t)
+	run(t, ctx, scheme("light", 1180), chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 50`),
+		chromedp.Evaluate(`{ const last = [...document.querySelectorAll(".open-memory")].at(-1); last.click(); last.scrollIntoView({ block: "center" }) }`, nil), becomes(labelled("Forget")), clicks(labelled("Forget"), 1),
+		becomes(`told.textContent.startsWith("Forgotten.")`), becomes(`(({ top, bottom }) => top > document.querySelector("header").clientHeight && bottom < innerHeight)(told.getBoundingClientRect())`))
+}

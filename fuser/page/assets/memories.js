@@ -19,6 +19,7 @@ const headline = (m) => beginning((m.title || m.content).replace(/\s+/g, " "), 1
 // tell says what came of something, with what can be done about it.
 function tell(text, bad, ...more) {
   told.replaceChildren(el("p", { class: "message" + (bad ? " bad" : "") }, text, ...more));
+  if (told.getBoundingClientRect().top < 0) told.scrollIntoView({ block: "center" });
 }
 
 function button(label, run) {
