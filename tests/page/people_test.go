@@ -145,3 +145,22 @@ func TestToldInABrowser(t *testing.T) {
 		chromedp.Evaluate(`{ const last = [...document.querySelectorAll(".open-memory")].at(-1); last.click(); last.scrollIntoView({ block: "center" }) }`, nil), becomes(labelled("Forget")), clicks(labelled("Forget"), 1),
 		becomes(`told.textContent.startsWith("Forgotten.")`), becomes(`(({ top, bottom }) => top > document.querySelector("header").clientHeight && bottom < innerHeight)(told.getBoundingClientRect())`))
 }
+
+// Long words are broken wherever they are, and texts from right to left are read so.
+func TestTextsInABrowser(t *testing.T) {
+	s := start(t)
+	long := strings.Repeat("W", 128)
+	stored(t, s, &triskelev1.Memory{Content: "שלום hello", Title: long, Tags: []string{long}, Source: long, Thread: long + long})
+	ctx, _, _ := browser(t)
+	var rightToLeft bool
+	run(t, ctx, chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 1`),
+		chromedp.Evaluate(`document.querySelector(".open-memory").click()`, nil), becomes(`document.querySelector(".opened h3")`), clicks(labelled("Correct"), 1), becomes(`!editor.hidden`),
+		chromedp.Evaluate(`{ const text = document.querySelector(".opened p").firstChild, from = (word) => { const r = document.createRange(); r.setStart(text, text.data.indexOf(word)); r.setEnd(text, r.startOffset + word.length); return r.getBoundingClientRect().left };
+			from("שלום") > from("hello") }`, &rightToLeft))
+	if !rightToLeft {
+		t.Error("a text that begins in Hebrew is shown from left to right")
+	}
+	for _, width := range []int64{360, 1180} {
+		fits(t, ctx, width)
+	}
+}
