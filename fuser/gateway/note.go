@@ -3,6 +3,7 @@ package gateway
 import (
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/traces/recent"
@@ -36,9 +37,9 @@ func (r *recall) noteStage(name string, began time.Time) {
 	}
 }
 
-// noteRecall adds a recall that has ended to the list of recent recalls.
+// noteRecall adds a recall that has ended to the list of recent recalls, unless the gateway refused it.
 func (g *Gateway) noteRecall(note *recent.Recall, id string, resp *triskelev1.RecallResponse, err error, spans []*triskelev1.Span) {
-	if note == nil {
+	if note == nil || status.Code(err) == codes.InvalidArgument {
 		return
 	}
 	note.TraceID, note.Took, note.Spans = id, time.Since(note.Start), spans

@@ -20,6 +20,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -171,7 +172,7 @@ func TestOutcomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := gateway.DefaultConfig()
-	config.Legs = gateway.DefaultLegs(nil)
+	config.Legs, config.Recent = gateway.DefaultLegs(nil), recent.New()
 	gone, cancel := context.WithCancel(t.Context())
 	leaving := leg{search: func(ctx context.Context, _ *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
 		cancel()
@@ -203,5 +204,12 @@ func TestOutcomes(t *testing.T) {
 		if want := fmt.Sprintf("triskele_recalls_total{outcome=%q,service_name=\"fuser\"} 1\n", outcome); !strings.Contains(w.Body.String(), want) {
 			t.Errorf("no %s in\n%s", want, w.Body)
 		}
+	}
+	var failed []string
+	for _, r := range config.Recent.Recalls(recent.All, 10) {
+		failed = append(failed, r.Failed)
+	}
+	if want := []string{"Unavailable", "Unavailable", "", ""}; !slices.Equal(failed, want) {
+		t.Errorf("got recent recalls that failed with %q, want %q", failed, want)
 	}
 }
