@@ -105,12 +105,16 @@ export class Client {
 
   /** Yields every memory of a namespace, oldest first. Without a time it is not bounded. The memories before an error are not all. */
   async *export(namespace: string, options?: CallOptions): AsyncGenerator<Memory> {
+    const ended = new AbortController();
+    const signal = AbortSignal.any([ended.signal, ...(options?.signal ? [options.signal] : [])]);
     try {
-      for await (const response of this.memories.export(made(ExportRequestSchema, { namespace }), { timeoutMs: 0, ...options })) {
+      for await (const response of this.memories.export(made(ExportRequestSchema, { namespace }), { timeoutMs: 0, ...options, signal })) {
         yield* response.memories;
       }
     } catch (reason) {
       throw from(reason);
+    } finally {
+      ended.abort(); // the gateway goes on sending to a caller who has left the loop
     }
   }
 

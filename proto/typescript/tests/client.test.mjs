@@ -80,7 +80,7 @@ test("an import of large memories fits the gateway's messages", async () => {
 
 /** A gateway that fails as often as it is told, and keeps what it was called with. */
 async function fake() {
-  const state = { failures: 0, calls: [], hold: Promise.resolve(), indexes: [] };
+  const state = { failures: 0, calls: [], hold: Promise.resolve(), indexes: [], exports: [] };
   const meet = async (name, ctx) => {
     state.calls.push({ name, header: ctx.requestHeader, left: ctx.timeoutMs() });
     await state.hold;
@@ -94,7 +94,13 @@ async function fake() {
   const server = http2.createServer(connectNodeAdapter({
     routes: (router) => router
       .service(RecallService, { recall: (_, ctx) => meet("recall", ctx), getIndexStatus })
-      .service(MemoryService, { remember: (_, ctx) => meet("remember", ctx) }),
+      .service(MemoryService, {
+        remember: (_, ctx) => meet("remember", ctx),
+        async *export(_, ctx) {
+          state.exports.push(new Promise((ended) => ctx.signal.addEventListener("abort", ended)));
+          while (!ctx.signal.aborted) yield { memories: [{ content: "x".repeat(1000) }] };
+        },
+      }),
   }));
   const sessions = new Set();
   server.on("session", (s) => sessions.add(s));
@@ -153,6 +159,19 @@ test("every call has a deadline", async () => {
   state.hold = new Promise((done) => { release = done; });
   await assert.rejects(c.recall("n", "tea", {}, { timeoutMs: 200 }), fails(Code.DeadlineExceeded));
   release();
+});
+
+test("an export that is left ends", async () => {
+  const { state, address } = await fake();
+  const leave = new AbortController();
+  const c = connect(address);
+  for await (const memory of c.export("n")) {
+    assert.equal(memory.content.length, 1000);
+    break;
+  }
+  await assert.rejects(async () => { for await (const _ of c.export("n", { signal: leave.signal })) leave.abort(); }, fails(Code.Canceled));
+  assert.equal(state.exports.length, 2);
+  await Promise.all(state.exports);
 });
 
 test("a gateway that is away is an error in time", async () => {
