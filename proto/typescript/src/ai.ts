@@ -33,8 +33,8 @@ export function rememberTool(client: Client, namespace: string) {
       required: ["content"],
       additionalProperties: false,
     }),
-    execute: async ({ content, tags = [] }, { abortSignal, toolCallId }) => {
-      const { memory } = await client.remember(namespace, content, { tags, idempotencyKey: toolCallId }, { signal: abortSignal });
+    execute: async ({ content, tags = [] }, { abortSignal }) => {
+      const { memory } = await client.remember(namespace, content, { tags }, { signal: abortSignal });
       return { id: memory?.id };
     },
   });

@@ -225,7 +225,7 @@ test("a trace is continued", async () => {
 test("a model of the AI SDK remembers and recalls", async () => {
   const namespace = somewhere();
   const tools = { remember: rememberTool(client, namespace), recall: recallTool(client, namespace) };
-  // The model calls one tool, and then says what it was given.
+  // The model calls one tool, and then says what it was given. It counts its calls from 0 in each conversation, as some models do.
   const ask = async (toolName, input) => {
     const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 };
     const model = new MockLanguageModelV2({
@@ -233,12 +233,14 @@ test("a model of the AI SDK remembers and recalls", async () => {
         const last = prompt.at(-1);
         return last.role === "tool"
           ? { content: [{ type: "text", text: JSON.stringify(last.content[0].output) }], finishReason: "stop", usage, warnings: [] }
-          : { content: [{ type: "tool-call", toolCallId: `${namespace}-${toolName}`, toolName, input: JSON.stringify(input) }], finishReason: "tool-calls", usage, warnings: [] };
+          : { content: [{ type: "tool-call", toolCallId: `functions.${toolName}:0`, toolName, input: JSON.stringify(input) }], finishReason: "tool-calls", usage, warnings: [] };
       },
     });
     return (await generateText({ model, tools, prompt: "Go on.", stopWhen: stepCountIs(3) })).text;
   };
   await ask("remember", { content: "Deploys are frozen from Thursday noon.", tags: ["release"] });
+  await ask("remember", { content: "The staging password is rotated on Mondays." });
+  assert.equal((await all(client.list(namespace))).length, 2);
   const said = await ask("recall", { query: "are deploys frozen?" });
   assert.match(said, /Deploys are frozen from Thursday noon\./);
   assert.match(said, /release/);
