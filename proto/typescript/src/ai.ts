@@ -1,6 +1,9 @@
 /** Tools for the Vercel AI SDK. The namespace is fixed, so a model cannot choose another one. */
+import { create } from "@bufbuild/protobuf";
 import { jsonSchema, tool } from "ai";
 import type { Client } from "./client.js";
+import { TriskeleError } from "./errors.js";
+import { type RecallResponse, RecallResponseSchema } from "./gen/triskele/v1/recall_pb.js";
 
 /** Lets a model recall memories of a namespace. `limit` is the most memories, and `timeoutMs` the budget. */
 export function recallTool(client: Client, namespace: string, { limit = 5, timeoutMs = 2000 } = {}) {
@@ -13,11 +16,19 @@ export function recallTool(client: Client, namespace: string, { limit = 5, timeo
       additionalProperties: false,
     }),
     execute: async ({ query }, { abortSignal }) => {
-      const answer = await client.recall(namespace, query, { limit }, { timeoutMs, signal: abortSignal });
+      const answer = await client.recall(namespace, query, { limit }, { timeoutMs, signal: abortSignal }).catch(nothingYet);
       const memories = answer.hits.flatMap(({ memory }) => (memory ? [{ id: memory.id, title: memory.title, content: memory.content, tags: memory.tags }] : []));
       return answer.degraded ? { memories, incomplete: answer.degradedReason } : { memories };
     },
   });
+}
+
+/** Is an answer without memories, in place of the error for a namespace in which nothing was stored yet. */
+function nothingYet(reason: unknown): RecallResponse {
+  if (reason instanceof TriskeleError && /^namespaces\[0\]: ".*" is unknown/.test(reason.message)) {
+    return create(RecallResponseSchema);
+  }
+  throw reason;
 }
 
 /** Lets a model store a memory in a namespace. */

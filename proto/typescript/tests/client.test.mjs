@@ -238,6 +238,8 @@ test("a model of the AI SDK remembers and recalls", async () => {
     });
     return (await generateText({ model, tools, prompt: "Go on.", stopWhen: stepCountIs(3) })).text;
   };
+  assert.match(await ask("recall", { query: "are deploys frozen?" }), /"memories":\[\]/); // the first question of a new agent
+  await assert.rejects(recallTool(client, "No Such Name").execute({ query: "deploys" }, {}), fails(Code.InvalidArgument));
   await ask("remember", { content: "Deploys are frozen from Thursday noon.", tags: ["release"] });
   await ask("remember", { content: "The staging password is rotated on Mondays." });
   assert.equal((await all(client.list(namespace))).length, 2);
