@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from triskele import InvalidArgument
+
 
 @pytest.fixture
 def remembered(client, namespace):
@@ -38,6 +40,17 @@ def test_llamaindex(client, remembered):
     (node,) = retriever.retrieve("are deploys frozen?")
     assert (node.text, node.metadata["team"], node.score > 0) == ("Deploys are frozen from Thursday noon.", "ops", True)
     assert asyncio.run(retriever.aretrieve("are deploys frozen?"))[0].node_id == node.node_id
+
+
+def test_a_namespace_without_memories_has_no_documents(client, remembered):
+    from triskele.langchain import TriskeleRetriever
+    from triskele.llamaindex import TriskeleRetriever as LlamaRetriever
+
+    for names, found in [(f"{remembered}/new", 0), ([f"{remembered}/new", remembered, f"{remembered}/newer"], 2)]:
+        assert len(TriskeleRetriever(client=client, namespace=names).invoke("what is frozen or rotated?")) == found
+        assert len(LlamaRetriever(client, names).retrieve("what is frozen or rotated?")) == found
+    with pytest.raises(InvalidArgument):
+        TriskeleRetriever(client=client, namespace=[remembered, "No Such Name"]).invoke("deploys")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ The bounds of texts come from the contract. Everything else is checked by the ga
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ from google.protobuf import json_format, struct_pb2
 from google.protobuf.message import Message
 
 from triskele._bounds import MAX_BYTES
-from triskele.errors import invalid
+from triskele.errors import InvalidArgument, invalid
 from triskele.v1 import memory_pb2, recall_pb2
 
 M = TypeVar("M", bound=Message)
@@ -126,6 +127,23 @@ def _check(message: Message, path: str) -> None:
             _check(value, under)
     if isinstance(message, memory_pb2.Memory) and message.ByteSize() > MEMORY_BYTES:
         raise invalid(path or "memory", f"must be at most {MEMORY_BYTES} bytes in all")
+
+
+def recalled(
+    client: Any, namespace: str | Iterable[str], query: str, timeout: float | None, fields: Mapping[str, Any]
+) -> list[recall_pb2.Hit]:
+    """Returns the hits that have a text, for frameworks. A namespace in which nothing was stored yet has none."""
+    names = texts(namespace)
+    while names:
+        try:
+            hits = client.recall(names, query, timeout=timeout, **fields).hits
+            return [hit for hit in hits if hit.HasField("memory")]
+        except InvalidArgument as err:
+            unknown = re.match(r'namespaces\[(\d+)]: ".*" is unknown', err.args[0])
+            if not unknown:
+                raise
+            del names[int(unknown[1])]
+    return []
 
 
 def facts(hit: recall_pb2.Hit) -> dict[str, Any]:

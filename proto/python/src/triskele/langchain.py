@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field
 
-from triskele._requests import facts
+from triskele._requests import facts, recalled
 from triskele.client import Client
 
 
@@ -24,5 +24,5 @@ class TriskeleRetriever(BaseRetriever):
     fields: dict[str, Any] = Field(default_factory=dict)
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        answer = self.client.recall(self.namespace, query, timeout=self.timeout, **self.fields)
-        return [Document(id=hit.id, page_content=hit.memory.content, metadata=facts(hit)) for hit in answer.hits if hit.HasField("memory")]
+        hits = recalled(self.client, self.namespace, query, self.timeout, self.fields)
+        return [Document(id=hit.id, page_content=hit.memory.content, metadata=facts(hit)) for hit in hits]

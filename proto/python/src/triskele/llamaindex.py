@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from triskele._requests import facts
+from triskele._requests import facts, recalled
 from triskele.client import Client
 
 
@@ -24,12 +24,8 @@ class TriskeleRetriever(BaseRetriever):
         self._fields = fields
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        answer = self._client.recall(self._namespace, query_bundle.query_str, timeout=self._timeout, **self._fields)
-        return [
-            NodeWithScore(node=TextNode(id_=hit.id, text=hit.memory.content, metadata=facts(hit)), score=hit.score)
-            for hit in answer.hits
-            if hit.HasField("memory")
-        ]
+        hits = recalled(self._client, self._namespace, query_bundle.query_str, self._timeout, self._fields)
+        return [NodeWithScore(node=TextNode(id_=hit.id, text=hit.memory.content, metadata=facts(hit)), score=hit.score) for hit in hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
