@@ -78,6 +78,10 @@ def test_an_error_names_field_and_bound(client, namespace):
     assert caught.value.field == "namespace"
     with pytest.raises(triskele.InvalidArgument):
         client.import_([{"namespace": namespace, "content": "tea", "position": 1}])
+    many = [{"namespace": namespace, "content": "tea", "importance": 7 if n in (440, 441) else 0.5} for n in range(450)]
+    with pytest.raises(triskele.InvalidArgument, match=r"memories\[440].importance.* \(and 1 more\)") as caught:
+        client.import_(many)
+    assert [v.field for v in caught.value.violations] == ["memories[440].importance", "memories[441].importance"]
 
 
 @pytest.mark.parametrize(
@@ -244,6 +248,10 @@ def test_async(address, namespace, server):
             with pytest.raises(triskele.InvalidArgument) as caught:
                 await client.recall(namespace, "tea", limit=5000)
             assert caught.value.field == "limit"
+            with pytest.raises(triskele.InvalidArgument) as caught:
+                many = [{"namespace": namespace, "content": "tea", "importance": n // 240} for n in range(490)]
+                await client.import_(many, dry_run=True)
+            assert caught.value.field == "memories[480].importance"
             with pytest.raises(triskele.InvalidArgument):
                 [m async for m in client.export("No Such Name")]
             assert (await client.namespace(namespace)).namespace == namespace

@@ -1,7 +1,7 @@
 import { create, type DescMessage, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { type Client as Stub, Code, createClient, type Transport } from "@connectrpc/connect";
 import { check } from "./check.js";
-import { from, TriskeleError } from "./errors.js";
+import { after, from, TriskeleError } from "./errors.js";
 import {
   DeleteNamespaceRequestSchema, ExportRequestSchema, ForgetRequestSchema, GetNamespaceRequestSchema, type GetNamespaceResponse, GetRequestSchema,
   ImportRequestSchema, type ImportResponse, ImportResponseSchema, type ListNamespacesResponse_Namespace, ListNamespacesRequestSchema,
@@ -91,10 +91,12 @@ export class Client {
    */
   async import(memories: Iterable<MemoryFields>, fields: Omit<Fields<typeof ImportRequestSchema>, "memories"> = {}, options?: CallOptions): Promise<ImportResponse> {
     const total = create(ImportResponseSchema);
+    let sent = 0;
     const within = { ...options, timeoutMs: options?.timeoutMs ?? importTimeoutMs };
     for (const batch of batches(memories)) {
       const request = create(ImportRequestSchema, { ...fields, memories: batch });
-      const done = await call((message: typeof request, o) => this.memories.import(once(message), o), request, within);
+      const done = await call((message: typeof request, o) => this.memories.import(once(message), o), request, within).catch((err) => { throw after(err, sent); });
+      sent += batch.length;
       total.stored += done.stored;
       total.unchanged += done.unchanged;
       total.ids.push(...done.ids);

@@ -46,6 +46,12 @@ export function from(reason: unknown): TriskeleError {
   return new TriskeleError(err.code, err.rawMessage, violations, { cause: err });
 }
 
+/** Counts the memories that an error names from the first of an import, so many of which were in earlier batches. */
+export function after(err: TriskeleError, sent: number): TriskeleError {
+  const moved = (text: string) => text.replace(/memories\[(\d+)\]/g, (_, number) => `memories[${sent + Number(number)}]`);
+  return new TriskeleError(err.code, moved(err.message), err.violations.map(({ field, bound }) => ({ field: moved(field), bound })), { cause: err.cause });
+}
+
 /** Reads google.rpc.BadRequest: field_violations = 1 with field = 1 and description = 2. */
 function badRequest(bytes: Uint8Array): Violation[] {
   const out: Violation[] = [];

@@ -68,6 +68,8 @@ test("an import can be repeated", async () => {
   assert.deepEqual([first.stored, first.unchanged, first.ids], [450n, 0n, memories.map((m) => m.id)]);
   const again = await client.import(memories);
   assert.deepEqual([again.stored, again.unchanged], [0n, 450n]);
+  const wrong = memories.map((m, n) => ({ ...m, importance: n === 440 ? 7 : 0.5 }));
+  await assert.rejects(client.import(wrong, { dryRun: true }), (err) => fails(Code.InvalidArgument, "memories[440].importance")(err) && /^memories\[440\]/.test(err.message));
 });
 
 test("an import of large memories fits the gateway's messages", async () => {

@@ -112,12 +112,16 @@ class AsyncClient:
         timeout: float | None = None,
     ) -> memory_pb2.ImportResponse:
         """Is as Client.import_."""
-        total = memory_pb2.ImportResponse()
+        total, sent = memory_pb2.ImportResponse(), 0
         end = None if timeout is None else time.monotonic() + timeout
         for batch in batches(memories):
             request = memory_pb2.ImportRequest(memories=batch, dry_run=dry_run, return_ids=return_ids)
             left = _channel.IMPORT_TIMEOUT if end is None else end - time.monotonic()
-            done = await self._call(self.memories.Import, iter([request]), left)
+            try:
+                done = await self._call(self.memories.Import, iter([request]), left)
+            except Error as err:
+                raise err.after(sent) from err.__cause__
+            sent += len(batch)
             total.stored += done.stored
             total.unchanged += done.unchanged
             total.ids.extend(done.ids)

@@ -124,12 +124,16 @@ class Client:
 
         So a broken import can be run again. Without a timeout, each batch has two minutes.
         """
-        total = memory_pb2.ImportResponse()
+        total, sent = memory_pb2.ImportResponse(), 0
         end = None if timeout is None else time.monotonic() + timeout
         for batch in batches(memories):
             request = memory_pb2.ImportRequest(memories=batch, dry_run=dry_run, return_ids=return_ids)
             left = _channel.IMPORT_TIMEOUT if end is None else end - time.monotonic()
-            done = self._call(self.memories.Import, iter([request]), left)
+            try:
+                done = self._call(self.memories.Import, iter([request]), left)
+            except Error as err:
+                raise err.after(sent) from err.__cause__
+            sent += len(batch)
             total.stored += done.stored
             total.unchanged += done.unchanged
             total.ids.extend(done.ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import grpc
@@ -30,6 +31,16 @@ class Error(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.args[0]}"
+
+    def after(self, sent: int) -> Error:
+        """Counts the memories that the error names from the first of an import, so many of which were in earlier batches."""
+
+        def moved(text: str) -> str:
+            return re.sub(r"memories\[(\d+)]", lambda found: f"memories[{sent + int(found[1])}]", text)
+
+        self.args = (moved(self.args[0]),)
+        self.violations = tuple(Violation(moved(v.field), v.bound) for v in self.violations)
+        return self
 
     @property
     def field(self) -> str:
