@@ -146,6 +146,20 @@ func TestToldInABrowser(t *testing.T) {
 		becomes(`told.textContent.startsWith("Forgotten.")`), becomes(`(({ top, bottom }) => top > document.querySelector("header").clientHeight && bottom < innerHeight)(told.getBoundingClientRect())`))
 }
 
+// A search that was incomplete is not said to have found nothing.
+func TestIncompleteSearchInABrowser(t *testing.T) {
+	s := start(t)
+	ctx, _, _ := browser(t)
+	run(t, ctx, chromedp.Navigate(s.url), becomes(`document.querySelector("#listed li")`), chromedp.Evaluate(`{
+			const works = fetch;
+			fetch = async (...request) => { // as in a namespace that is too large for --search-memory
+				const answer = await (await works(...request)).json();
+				return Response.json("hits" in answer ? {...answer, hits: [], degraded: true, degraded_reason: "The lexical leg is incomplete."} : answer);
+			};
+			browse.namespace.value = "demo"; browse.text.value = "basalt"; browse.requestSubmit();
+		}`, nil), becomes(`listed.textContent === "The lexical leg is incomplete."`))
+}
+
 // Long words are broken wherever they are, and texts from right to left are read so.
 func TestTextsInABrowser(t *testing.T) {
 	s := start(t)

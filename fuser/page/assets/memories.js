@@ -79,7 +79,8 @@ async function show(token) {
   const rows = answer.memories.map((m, i) => row(m, answer.matches && answer.matches[i]));
   if (token) listed.append(...rows);
   else listed.replaceChildren(...rows);
-  if (!token && rows.length === 0) listed.append(el("li", { class: "dim" }, "No memory is like that."));
+  if (answer.degraded) listed.prepend(el("li", { class: "message" }, answer.degraded_reason));
+  else if (!token && rows.length === 0) listed.append(el("li", { class: "dim" }, "No memory is like that."));
   if (token && rows.length) rows[0].querySelector("button").focus();
   nextPage = answer.next_page_token || "";
   further.hidden = !nextPage;
@@ -93,7 +94,7 @@ async function search(namespace, words, where) {
     legs: legNames.includes("lexical") ? legs : {}, at_least: lastWrite[namespace] ? [lastWrite[namespace]] : [],
   });
   const hits = answer.hits.filter((hit) => hit.memory);
-  return { memories: hits.map((hit) => hit.memory), matches: hits.map((hit) => hit.matches) };
+  return { ...answer, memories: hits.map((hit) => hit.memory), matches: hits.map((hit) => hit.matches) };
 }
 
 function badges(m) {
