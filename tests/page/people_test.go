@@ -146,6 +146,18 @@ func TestToldInABrowser(t *testing.T) {
 		becomes(`told.textContent.startsWith("Forgotten.")`), becomes(`(({ top, bottom }) => top > document.querySelector("header").clientHeight && bottom < innerHeight)(told.getBoundingClientRect())`))
 }
 
+// Escape closes the form, but not while it ends what an input method composes, as for Japanese.
+func TestEscapeInABrowser(t *testing.T) {
+	s := start(t)
+	ctx, _, _ := browser(t)
+	var open []bool
+	run(t, ctx, chromedp.Navigate(s.url), becomes(`document.querySelector("#listed li")`), clicks(labelled("Remember something"), 1), becomes(`!editor.hidden`),
+		chromedp.Evaluate(`[true, false].map((isComposing) => { editor.content.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", isComposing, bubbles: true})); return !editor.hidden })`, &open))
+	if len(open) != 2 || !open[0] || open[1] {
+		t.Errorf("got the form open %v after Escape while composing and after another one, want true and false", open)
+	}
+}
+
 // A search that was incomplete is not said to have found nothing.
 func TestIncompleteSearchInABrowser(t *testing.T) {
 	s := start(t)

@@ -265,7 +265,7 @@ function closeEditor() {
 
 byId("new").addEventListener("click", (event) => edit("remember", null, event.target));
 byId("cancel").addEventListener("click", closeEditor);
-editor.addEventListener("keydown", (event) => event.key === "Escape" && closeEditor());
+editor.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && closeEditor());
 
 editor.addEventListener("submit", async (event) => {
   event.preventDefault();
