@@ -127,7 +127,7 @@ func TestEveryCallHasADeadline(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	g, address := serve(t)
-	_, _ = dial(t, address, client.WithToken("secret")).Recall(t.Context(), "n", "tea")
+	_, _ = dial(t, address, client.WithToken("secret\n")).Recall(t.Context(), "n", "tea")
 	if got := g.token.Load(); got != "Bearer secret" {
 		t.Errorf("shown: %v", got)
 	}

@@ -121,7 +121,7 @@ func SendToken(secret, target string, encrypted bool) (grpc.DialOption, error) {
 	if !encrypted && !loopback(target) {
 		return nil, errors.New("a token is sent to another machine only with TLS")
 	}
-	return grpc.WithPerRPCCredentials(token(secret)), nil
+	return grpc.WithPerRPCCredentials(token(strings.TrimSpace(secret))), nil
 }
 
 // loopback reports whether a target is certain to be on this machine.

@@ -194,7 +194,7 @@ def test_a_gateway_that_is_away_is_an_error_in_time():
 
 def test_a_token_goes_to_no_other_machine_in_plain_text(server):
     fake, address = server
-    with Client(address, token="secret") as client:
+    with Client(address, token="secret\n") as client:  # as a file has it
         client.recall("n", "tea")
     assert fake.calls[0][1]["authorization"] == "Bearer secret"
     for target in ["memory.example.com:7400", "dns:///10.0.0.1:7400", "localhost.example.com:1", "dns://10.0.0.1/localhost:7400"]:

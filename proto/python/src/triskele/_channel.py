@@ -72,7 +72,7 @@ def metadata(token: str | None) -> list[tuple[str, str]]:
     if propagate is not None:
         propagate.inject(carrier)
     if token:
-        carrier["authorization"] = f"Bearer {token}"
+        carrier["authorization"] = f"Bearer {token.strip()}"
     return list(carrier.items())
 
 
