@@ -87,7 +87,7 @@ export class Client {
 
   /**
    * Stores memories in batches, each in one transaction. Those that are stored already are counted as unchanged, so a broken import can be
-   * run again. The time bounds each batch. Browsers cannot send streams: there it throws Unimplemented.
+   * run again. The time bounds each batch. Browsers cannot send streams: there it throws.
    */
   async import(memories: Iterable<MemoryFields>, fields: Omit<Fields<typeof ImportRequestSchema>, "memories"> = {}, options?: CallOptions): Promise<ImportResponse> {
     const total = create(ImportResponseSchema);
