@@ -141,9 +141,15 @@ func TestToldInABrowser(t *testing.T) {
 	}
 	stored(t, s, many...)
 	ctx, _, _ := browser(t)
+	inSight := becomes(`(({ top, bottom }) => top > document.querySelector("header").clientHeight && bottom < innerHeight)(told.getBoundingClientRect())`)
 	run(t, ctx, scheme("light", 1180), chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 50`),
 		chromedp.Evaluate(`{ const last = [...document.querySelectorAll(".open-memory")].at(-1); last.click(); last.scrollIntoView({ block: "center" }) }`, nil), becomes(labelled("Forget")), clicks(labelled("Forget"), 1),
-		becomes(`told.textContent.startsWith("Forgotten.")`), becomes(`(({ top, bottom }) => top > document.querySelector("header").clientHeight && bottom < innerHeight)(told.getBoundingClientRect())`))
+		becomes(`told.textContent.startsWith("Forgotten.")`), inSight,
+		chromedp.Evaluate(`question.namespace.value = "team"; question.query.value = "station"; question.budget.value = "5000"; question.requestSubmit()`, nil), becomes(`document.querySelectorAll(".hit").length > 5`))
+	if _, err := s.Memories.DeleteNamespace(t.Context(), &triskelev1.DeleteNamespaceRequest{Namespace: team}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, ctx, chromedp.Evaluate(`scrollTo(0, 0)`, nil), clicks(labelled("Open this memory"), 1), becomes(`told.textContent === "ids: no such memory"`), inSight)
 }
 
 // Escape closes the form, but not while it ends what an input method composes, as for Japanese.

@@ -124,12 +124,12 @@ function row(m, matches) {
 // openAlone shows one memory, opened, in place of the list.
 async function openAlone(namespace, id) {
   const mine = ++shownNow;
+  byId("memories").scrollIntoView();
   const m = await attempt(() => one(namespace, id));
   if (!m || mine !== shownNow) return;
   const item = row(m);
   listed.replaceChildren(item);
   further.hidden = true;
-  byId("memories").scrollIntoView();
   item.querySelector("button").focus();
   item.querySelector("button").click();
 }
