@@ -467,7 +467,13 @@ func TestRecap(t *testing.T) {
 	for _, hit := range hits {
 		got = append(got, hit.GetMemory().GetContent())
 	}
-	if want := []string{"turn", "decision", "old turn", "old"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"decision", "turn", "old", "old turn"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+
+	// A busy project hides nothing that somebody stored.
+	busy := append(slices.Repeat(list{memory("turn", .4, 0, "/w")}, 400), memory("decision", .9, 3, ""))
+	if hits, err := capture.Recap(t.Context(), busy, []string{"work"}, "/w", now); err != nil || len(hits) == 0 || hits[0].GetMemory().GetContent() != "decision" {
+		t.Errorf("after 400 turns: got %d memories, %v, want the decision first", len(hits), err)
 	}
 }
