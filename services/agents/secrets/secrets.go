@@ -142,11 +142,11 @@ func Redact(text string) (string, int) {
 }
 
 var (
-	word  = regexp.MustCompile(`^\p{L}+$`)
+	word  = regexp.MustCompile(`^\p{L}\p{Ll}{0,4}$`)
 	words = regexp.MustCompile(`^[^\S\n]+\p{L}+(?:[\s,.!?)]|$)`)
 )
 
-// prose reports whether a value is the first word of a sentence behind a colon. A password is followed by none, or has a digit or a sign.
+// prose reports whether a value is the first word of a sentence behind a colon. A password is longer or has other signs, or no word follows it.
 func prose(before, value, behind string) bool {
 	return word.MatchString(value) && words.MatchString(behind) && strings.HasSuffix(strings.TrimRight(before, " \t*_"), ":")
 }

@@ -136,6 +136,7 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"Password: sword" + "fish":                                                                           "Password: [redacted: password]",
 		"password: sword" + "fish, user: ada":                                                                "password: [redacted: password], user: ada",
 		"Password: sword" + "fish User: ada":                                                                 "Password: [redacted: password] User: ada",
+		"Password: sword" + "fish works again":                                                               "Password: [redacted: password] works again",
 		"password=sword" + "fish is it":                                                                      "password=[redacted: password] is it",
 		"Password: " + easy + " is it":                                                                       "Password: [redacted: password] is it",
 		"pw: " + easy:                                                                                        "pw: [redacted: password]",
