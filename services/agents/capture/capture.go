@@ -200,14 +200,16 @@ func Memory(turn transcript.Turn, namespace string) (m *triskelev1.Memory, redac
 	m = &triskelev1.Memory{
 		Id: uuid.NewSHA1(uuid.NameSpaceURL, []byte(ids+turn.Thread+"\x00"+turn.ID)).String(), Namespace: namespace,
 		Content: text, Title: clip.Text(title, 200), Tags: []string{Tag}, Category: Category, Importance: &importance,
-		Source: clip.Text(turn.Role+" in "+cmp.Or(turn.Thread, "a conversation"), 200),
+		Source: clip.Text(turn.Role+" in "+cmp.Or(turn.Thread, "a conversation"), 200), // without a project
 		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
 			Thread: structpb.NewStringValue(turn.Thread), "role": structpb.NewStringValue(turn.Role),
 		}},
 		Thread: clip.Text(turn.Thread, 512),
 	}
 	if turn.Folder != "" {
-		m.Metadata.Fields[Project] = structpb.NewStringValue(ProjectOf(turn.Folder))
+		project := ProjectOf(turn.Folder)
+		m.Metadata.Fields[Project] = structpb.NewStringValue(project)
+		m.Source = clip.Text(turn.Role+" in "+filepath.Base(project), 200) // a model may see turns of other projects
 	}
 	if !turn.At.IsZero() {
 		m.OccurredAt = timestamppb.New(turn.At)

@@ -139,7 +139,7 @@ func TestTurnsBecomeMemories(t *testing.T) {
 	}
 	m := store.held[0]
 	if m.GetImportance() >= 0.5 || m.GetImportance() <= store.held[1].GetImportance() || !m.GetExpiresAt().AsTime().Equal(now.Add(capture.Life-time.Hour)) ||
-		m.GetMetadata().GetFields()[capture.Project].GetStringValue() != "/w" || m.GetMetadata().GetFields()[capture.Thread].GetStringValue() != "s1" || m.GetNamespace() != "work" {
+		m.GetMetadata().GetFields()[capture.Project].GetStringValue() != "/w" || m.GetMetadata().GetFields()[capture.Thread].GetStringValue() != "s1" || m.GetNamespace() != "work" || m.GetSource() != "user in w" {
 		t.Errorf("got %v", m)
 	}
 
