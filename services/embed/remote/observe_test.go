@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,7 +44,14 @@ func TestObserved(t *testing.T) {
 		"malformed": {provider: "openai", answer: write(200, `{"data":"quokka"}`), failed: true, span: map[string]string{"error.type": "malformed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url, _ := server(t, x.answer)
+			var url string
+			if x.check == nil {
+				url, _ = server(t, x.answer)
+			} else { // it gets the header alone
+				waiting := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+				t.Cleanup(waiting.Close)
+				url = waiting.URL
+			}
 			e := newEmbedder(t, Config{Provider: x.provider, URL: url})
 			process, err := telemetry.Start(t.Context(), telemetry.Scraped)
 			if err != nil {
