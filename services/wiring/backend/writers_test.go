@@ -29,11 +29,15 @@ func TestWritersLeaveConnections(t *testing.T) {
 	if _, err := memories.Insert(t.Context(), []record.Record{first}); err != nil {
 		t.Fatal(err)
 	}
-	holder, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
+	connect := func() *pgx.Conn {
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
 	}
-	defer func() { _ = holder.Close(context.Background()) }()
+	holder, watcher := connect(), connect() // within a transaction, activity is seen once
 	if _, err := holder.Exec(t.Context(), `BEGIN; SELECT FROM memory.namespaces WHERE name = 'ns' FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +51,16 @@ func TestWritersLeaveConnections(t *testing.T) {
 			}
 		})
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for waiting := 0; waiting < 3; {
-		if err := holder.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+		if err := watcher.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	hurry, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if got, err := memories.Get(ctx, "ns", []uuid.UUID{first.ID}); err != nil || len(got) != 1 {
+	if got, err := memories.Get(hurry, "ns", []uuid.UUID{first.ID}); err != nil || len(got) != 1 {
 		t.Errorf("got %d memories, %v; want the first one while others write", len(got), err)
 	}
 }
