@@ -45,7 +45,8 @@ func (m *muxer) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 		conn = a.Conn
 	}
 	plain := conn
-	defer context.AfterFunc(m.closing, func() { _ = plain.SetDeadline(time.Unix(1, 0)) })() // idle browsers must not delay it
+	patient := context.AfterFunc(m.closing, func() { _ = plain.SetDeadline(time.Unix(1, 0)) }) // idle browsers must not delay it
+	defer patient()
 	var info credentials.AuthInfo
 	var speaksHTTP2 bool
 	if m.config != nil {
@@ -71,6 +72,9 @@ func (m *muxer) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 		return conn, info, nil
 	}
 	if a, ok := raw.(*handoffConn); ok && m.http != nil {
+		if !patient() { // from here on, the deadline is HTTP's
+			return nil, nil, net.ErrClosed
+		}
 		return nil, nil, m.handOff(a, conn)
 	}
 	return nil, nil, errors.New("the connection does not speak HTTP/2")
