@@ -26,8 +26,8 @@ type Ignore struct {
 }
 
 // ReadIgnore reads the .triskeleignore of a folder, or of the next folder above that has one. A worktree has that of its repository if it
-// has none of its own. An empty file and the pattern * stand
-// for the whole project. Other lines are patterns of paths below the file's folder, as in .gitignore but without negation.
+// has none of its own. An empty file and the pattern * stand for the whole project. Other lines are patterns of paths below the file's
+// folder, as in .gitignore but without negation.
 func ReadIgnore(folder string) (*Ignore, error) {
 	if !filepath.IsAbs(folder) {
 		return &Ignore{}, nil

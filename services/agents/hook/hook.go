@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -151,13 +152,16 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 	if !slices.ContainsFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory() != nil }) {
 		return nil, errContents
 	}
-	none, forgot := errIrrelevant, time.Time{}
-	if e.ID != "" && config.Forgot != nil {
-		forgot = config.Forgot(e.Session)
-	}
+	none := errIrrelevant
+	forgot := sync.OnceValue(func() time.Time {
+		if config.Forgot == nil {
+			return time.Time{}
+		}
+		return config.Forgot(e.Session)
+	})
 	resp.Hits = slices.DeleteFunc(resp.GetHits(), func(h *triskelev1.Hit) bool {
 		m := h.GetMemory()
-		own := e.ID != "" && m.GetThread() == e.ID && cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime().After(forgot)
+		own := e.ID != "" && m.GetThread() == e.ID && cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime().After(forgot())
 		if own {
 			none = errOwn
 		}
