@@ -52,10 +52,10 @@ var languages = map[string]language{
 	"turkish":    {snowball(turkish.Stem), stopWords["turkish"]},
 }
 
+var languageNames = slices.Sorted(maps.Keys(languages))
+
 // Languages returns the names of all languages, sorted.
-func Languages() []string {
-	return slices.Sorted(maps.Keys(languages))
-}
+func Languages() []string { return slices.Clone(languageNames) }
 
 func snowball(stem func(*snowballstem.Env) bool) func(string) string {
 	return func(word string) string {
@@ -82,13 +82,12 @@ var stopWords = func() map[string]map[string]bool {
 	return all
 }()
 
-// mostWords bounds the words that tell a query's language.
+// mostWords bounds the words of a query that tell its language.
 const mostWords = 100
 
 // foreign returns the stop words of a query's language, if that is another one: two or more of the words are among them, and fewer
 // among l's. A store of a few memories lacks most of them, so they would seem to be rare words.
 func (l language) foreign(words []string) (found map[string]bool) {
-	words = words[:min(len(words), mostWords)]
 	among := func(stop map[string]bool) (n int) {
 		for _, word := range words {
 			if stop[word] {
@@ -98,7 +97,7 @@ func (l language) foreign(words []string) (found map[string]bool) {
 		return n
 	}
 	most := max(among(l.stop), 1)
-	for _, name := range Languages() {
+	for _, name := range languageNames {
 		if n := among(stopWords[name]); n > most {
 			found, most = stopWords[name], n
 		}

@@ -41,10 +41,11 @@ type query struct {
 func understand(text string, s Settings) query {
 	all := s.language().tokens(text)
 	tokens := slices.DeleteFunc(slices.Clone(all), func(t token) bool { return t.paired })
-	words := slice.Map(tokens, func(t token) string { return normalize(text[t.start:t.end]) })
-	stop := s.language().foreign(words)
-	for i, word := range words {
-		tokens[i].stop = tokens[i].stop || stop[word]
+	word := func(t token) string { return normalize(text[t.start:t.end]) }
+	if stop := s.language().foreign(slice.Map(tokens[:min(len(tokens), mostWords)], word)); stop != nil {
+		for i, t := range tokens {
+			tokens[i].stop = t.stop || stop[word(t)]
+		}
 	}
 	var q query
 	if s.Prefix && len(tokens) > 0 {
