@@ -14,7 +14,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// stored puts memories into the team's namespace, each a second older than the one before.
+// stored puts memories into the team's namespace.
 func stored(t *testing.T, s *system, memories ...*triskelev1.Memory) {
 	t.Helper()
 	for _, m := range memories {
@@ -23,6 +23,16 @@ func stored(t *testing.T, s *system, memories ...*triskelev1.Memory) {
 	if _, err := s.Import(t.Context(), memories); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// storedStations puts more memories into the team's namespace than a page of the list has.
+func storedStations(t *testing.T, s *system) {
+	t.Helper()
+	var many []*triskelev1.Memory
+	for i := range 60 {
+		many = append(many, &triskelev1.Memory{Content: fmt.Sprintf("Station %d reports to depot %d.", i, i%7)})
+	}
+	stored(t, s, many...)
 }
 
 // becomes waits until an expression is true.
@@ -66,11 +76,7 @@ func TestDoubleClicksInABrowser(t *testing.T) {
 // What follows a page of a list is of that list, whatever the form says and whatever list was asked for in vain.
 func TestFurtherPagesInABrowser(t *testing.T) {
 	s := start(t)
-	var many []*triskelev1.Memory
-	for i := range 60 {
-		many = append(many, &triskelev1.Memory{Content: fmt.Sprintf("Station %d reports to depot %d.", i, i%7)})
-	}
-	stored(t, s, many...)
+	storedStations(t, s)
 	ctx, _, _ := browser(t)
 	var foreign int
 	for _, other := range []string{`browse.namespace.value = "demo"`, // older than what is listed
@@ -135,11 +141,7 @@ func TestGatewayAwayInABrowser(t *testing.T) {
 // What came of a click, with the button that takes it back, is in sight, however far down the list the click was.
 func TestToldInABrowser(t *testing.T) {
 	s := start(t)
-	var many []*triskelev1.Memory
-	for i := range 60 {
-		many = append(many, &triskelev1.Memory{Content: fmt.Sprintf("Station %d reports to depot %d.", i, i%7)})
-	}
-	stored(t, s, many...)
+	storedStations(t, s)
 	ctx, _, _ := browser(t)
 	inSight := becomes(`(({ top, bottom }) => top > document.querySelector("header").clientHeight && bottom < innerHeight)(told.getBoundingClientRect())`)
 	run(t, ctx, scheme("light", 1180), chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 50`),
