@@ -84,8 +84,9 @@ func TestDuplicatesAreLeftOut(t *testing.T) {
 func TestSupersededAreTheDuplicates(t *testing.T) {
 	memory := talk{memories: memories{texts: map[string]string{
 		"a": "The crane is serviced in May.", "b": "the crane is serviced in May", "c": "The crane is serviced in May!", "d": "Deploys are frozen.",
+		"f": "deploys are frozen", // neither is superseded
 	}}, successors: map[string]string{"a": "c", "b": "c"}}
-	legs := []leg{finds(bm25, "a", "b", "d", "c", "e"), finds(cosine), finds(hops)}
+	legs := []leg{finds(bm25, "a", "b", "d", "c", "f", "e"), finds(cosine), finds(hops)}
 	recall := func(superseded bool) *triskelev1.RecallResponse {
 		resp, err := newGateway(t, memory, legs...).Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
 			diverse(1)(r)
