@@ -325,3 +325,23 @@ func TestVeryOldMemories(t *testing.T) {
 		}
 	}
 }
+
+// TestLeastIsAProbability: in an order by time, what is less likely than Options.Least comes last.
+func TestLeastIsAProbability(t *testing.T) {
+	lists := legs([]string{"a", "b", "c"}, []string{"a", "b", "c"}, nil)
+	for l := range lists[:2] {
+		for h := range lists[l].Hits {
+			lists[l].Hits[h].Score, lists[l].Hits[h].Matched = .3/float64(h+1), .3/float64(h+1)
+			lists[l].Hits[h].CreatedAt = day(2000 + h)
+		}
+	}
+	likely := fuse(lists, fusion.Options{Method: calibrated, Sort: relevance, Limit: 10})
+	if likely[1].Score >= .5 || likely[1].Score == likely[2].Score {
+		t.Fatalf("got probabilities %v and %v, want different ones below one half", likely[1].Score, likely[2].Score)
+	}
+	least := (likely[1].Score + likely[2].Score) / 2
+	got := fuse(lists, fusion.Options{Method: calibrated, Sort: triskelev1.SortBy_SORT_BY_RECENCY, Limit: 10, Least: least})
+	if want := []string{"b", "a", "c"}; !slices.Equal(ids(got), want) {
+		t.Errorf("got %v, want %v", ids(got), want)
+	}
+}
