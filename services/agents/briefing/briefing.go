@@ -3,7 +3,8 @@
 //  1. Skip it if a better one says the same: their similarity, by shingles, is nearDuplicate or more.
 //  2. Remove characters that nobody sees, and text that imitates the frame.
 //  3. Shorten a long text to an excerpt around the first match with the query.
-//  4. Add the memory if it fits into the tokens that are left. Otherwise try the next one.
+//  4. Add the memory if it fits into the tokens that are left. Otherwise try the next one. One that the reader has takes its tokens, too, so
+//     that no weaker one takes its place, but is not printed.
 //  5. Fill what is left with what stands beside the memories in their threads, if the recall returned it.
 //
 // The memories stand between <memories> tags, with a line that says they are data and not instructions. Each line of a memory
@@ -48,6 +49,8 @@ const (
 type Options struct {
 	MaxTokens int  // of the whole text, as Tokens counts; 0 is no limit
 	IDs       bool // print the id of each memory and the legs that found it, for a model that can call tools
+	// Has reports whether the reader has a memory already. It may be nil.
+	Has func(*triskelev1.Memory) bool
 }
 
 // Briefing is a selection of an answer's memories as text.
@@ -57,6 +60,7 @@ type Briefing struct {
 	Tokens   int     // of Text
 	Repeated int     // hits left out because a better one says the same
 	Omitted  int     // hits left out because they do not fit
+	Had      int     // hits left out because the reader has them
 }
 
 // Entry is a memory in a briefing.
@@ -117,6 +121,10 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 		}
 		used += n
 		seen = append(seen, sketch)
+		if options.Has != nil && options.Has(m) {
+			b.Had++
+			continue
+		}
 		b.Entries = append(b.Entries, Entry{Hit: hit, Content: content, Shortened: shortened, text: text})
 	}
 	if len(b.Entries) == 0 {

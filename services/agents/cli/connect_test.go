@@ -241,15 +241,23 @@ func TestSessionIsRemembered(t *testing.T) {
 	ask := hooks["UserPromptSubmit"] + " --within 30s --why"
 	out, _, _ = m.event(t, ask, strings.Replace(prompt, "s1", "s2", 1))
 	wantContains(t, "the prompt of another session", out, `"hookEventName":"UserPromptSubmit"`, "the harbour crane is serviced in spring")
-	if out, errs, _ := m.event(t, ask, prompt); out != "" || errs != "nothing printed: what was found was said in this session\n" {
+	if out, errs, _ := m.event(t, ask, prompt); out != "" || errs != "nothing printed: what was found was said in this session, or given to it before\n" {
 		t.Errorf("the session itself, which has it before it, gets %q, %q", out, errs)
 	}
 	m.event(t, hooks["PreCompact"]+" --within 30s", event("PreCompact", `,"trigger":"auto"`))
 	out, _, _ = m.event(t, ask, prompt)
 	wantContains(t, "the prompt after a compaction", out, "the harbour crane is serviced in spring")
+	if out, errs, _ := m.event(t, ask, prompt); out != "" || !strings.Contains(errs, "given to it before") {
+		t.Errorf("the same prompt again gets %q, %q", out, errs)
+	}
 	if out, _, _ := m.event(t, begin, event("SessionStart", `,"source":"resume"`)); out != "" {
 		t.Errorf("a resumed session gets %s", out)
 	}
+	if out, _, _ := m.event(t, ask, prompt); out != "" {
+		t.Errorf("after it was resumed, the same prompt gets %q", out)
+	}
+	out, _, _ = m.event(t, begin, event("SessionStart", `,"source":"clear"`))
+	wantContains(t, "the briefing of a session that was cleared", out, "We service the harbour crane in spring.")
 	if dry := m.triskele(t, "capture", session, "--dry-run"); !strings.HasSuffix(dry, "2 kept, 0 known, 0 short, 0 ignored; 1 secrets replaced\n") {
 		t.Errorf("dry run: %s", dry)
 	}

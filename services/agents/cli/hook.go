@@ -138,17 +138,13 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 			}
 			return capture.Recap(ctx, triskelev1.NewMemoryServiceClient(conn), c.Namespace, s.Folder, env.Now())
 		},
-		Forgets: func(s hook.Session) {
-			if file, err := sessionFile(env, s, ".forgot"); err == nil {
-				_ = os.WriteFile(file, []byte(env.Now().Format(time.RFC3339Nano)), 0o600)
-			}
+		Knows: func(s hook.Session) hook.Knowledge { return knowledge(env, s) },
+		Gives: func(s hook.Session, given []string) {
+			_ = note(env, s, os.O_APPEND, strings.Join(given, "\n")+"\n")
 		},
-		Forgot: func(s hook.Session) (at time.Time) {
-			if file, err := sessionFile(env, s, ".forgot"); err == nil {
-				text, _ := os.ReadFile(file)
-				at, _ = time.Parse(time.RFC3339Nano, string(text))
-			}
-			return at
+		Forgets: func(s hook.Session) {
+			_ = note(env, s, os.O_TRUNC, env.Now().Format(time.RFC3339Nano)+"\n")
+			tidy(env)
 		},
 	}
 	var kind hook.Kind
@@ -261,6 +257,50 @@ func (c *hookCmd) trouble(env *Env, s hook.Session, err error) {
 	}
 	_ = mark.Close()
 	_, _ = fmt.Fprintln(env.Err, "triskele: no memories in this session for now:", strings.TrimSpace(render.Plain(err.Error())))
+}
+
+// note writes to the file of what a session's agent has: when it began anew, and then what it was given.
+func note(env *Env, s hook.Session, mode int, text string) error {
+	file, err := sessionFile(env, s, ".known")
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|mode, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = to.WriteString(text)
+	return errors.Join(err, to.Close())
+}
+
+// knowledge reads what note wrote.
+func knowledge(env *Env, s hook.Session) (known hook.Knowledge) {
+	file, err := sessionFile(env, s, ".known")
+	if err != nil {
+		return known
+	}
+	text, _ := os.ReadFile(file)
+	known.Given = strings.Fields(string(text))
+	if len(known.Given) > 0 {
+		if since, err := time.Parse(time.RFC3339Nano, known.Given[0]); err == nil {
+			known.Since, known.Given = since, known.Given[1:]
+		}
+	}
+	return known
+}
+
+// tidy removes the files of sessions that nobody has touched for a month.
+func tidy(env *Env) {
+	file, err := sessionFile(env, hook.Session{}, "")
+	if err != nil {
+		return
+	}
+	files, _ := os.ReadDir(filepath.Dir(file))
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && env.Now().Sub(info.ModTime()) > 30*24*time.Hour {
+			_ = os.Remove(filepath.Join(filepath.Dir(file), f.Name()))
+		}
+	}
 }
 
 // sessionFile returns the path of a file about a session, in a folder that exists.

@@ -3,7 +3,7 @@
 //
 //  1. Read the event, in the JSON of whichever agent sent it, and take the query from its prompt.
 //  2. Recall through the gateway what is relevant with a minimum probability.
-//  3. Drop sensitive memories, and what was said in the session itself: the agent still has it before it.
+//  3. Drop sensitive memories, and what the agent still has before it: what was said in the session, and what it was given.
 //  4. Write the rest as a briefing, wrapped in the JSON that the agent expects.
 //
 // A hook must not disturb the agent. So it prints nothing unless it is in time and has something relevant.
@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,13 +46,20 @@ type Config struct {
 	Begin func(context.Context, Session) ([]*triskelev1.Hit, error)
 	// Said is called when an agent has answered, and before it forgets. It must return at once. Nil ignores these events.
 	Said func(Session) error
-	// Forgets is called when an agent is about to put a summary in place of what was said, and Forgot returns when that was last, or the
-	// zero time. Later turns are not given to the session again. Nil is never.
+	// Knows returns what the agent of a session has before it, Gives is called with what it is given, and Forgets when it begins anew or is
+	// about to put a summary in place of what it has. Nil functions know and keep nothing.
+	Knows   func(Session) Knowledge
+	Gives   func(Session, []string)
 	Forgets func(Session)
-	Forgot  func(Session) time.Time
 	// Ended is called once an event is answered or given up. err is Answer's, and ErrService is in it if the memory service is the
 	// reason. It may be nil.
 	Ended func(s Session, kind Kind, err error)
+}
+
+// Knowledge is what an agent has before it.
+type Knowledge struct {
+	Since time.Time // what was said in the session from then on
+	Given []string  // by Gives
 }
 
 // Recaller sends a recall to the gateway.
@@ -66,7 +72,7 @@ var (
 	errLate       = fmt.Errorf("%w does not answer in time", ErrService)
 	errNothing    = errors.New("nothing was found")
 	errIrrelevant = errors.New("no memory found is relevant to the prompt")
-	errOwn        = errors.New("what was found was said in this session")
+	errKnown      = errors.New("what was found was said in this session, or given to it before")
 )
 
 // Answer reads an event and returns the bytes to print. ctx must have a deadline, and Answer returns at the deadline at the
@@ -74,7 +80,7 @@ var (
 // the agent must not see it.
 func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recaller, error), config Config) ([]byte, error) {
 	type result struct {
-		out []byte
+		answer
 		err error
 	}
 	done := make(chan result, 1)
@@ -89,7 +95,7 @@ func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 		var r result
 		defer func() {
 			if p := recover(); p != nil {
-				r = result{nil, fmt.Errorf("panic: %v", p)}
+				r = result{err: fmt.Errorf("panic: %v", p)}
 			}
 			done <- r
 		}()
@@ -99,25 +105,34 @@ func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 			return
 		}
 		from.Store(&event)
-		r.out, r.err = event.reply(ctx, open, config)
+		r.answer, r.err = event.reply(ctx, open, config)
 	}()
 	select {
 	case r := <-done:
-		return r.out, ended(r.err)
+		if len(r.given) > 0 && config.Gives != nil {
+			config.Gives(from.Load().Session, r.given)
+		}
+		return r.text, ended(r.err)
 	case <-ctx.Done():
 		return nil, ended(errLate)
 	}
 }
 
+// answer is what is printed, and the versions of the memories in it.
+type answer struct {
+	text  []byte
+	given []string
+}
+
 // prompted answers the event of a prompt.
-func (e event) prompted(ctx context.Context, open func(context.Context) (Recaller, error), config Config) ([]byte, error) {
+func (e event) prompted(ctx context.Context, open func(context.Context) (Recaller, error), config Config) (answer, error) {
 	query, err := e.query()
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	recaller, err := open(ctx)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	deadline, _ := ctx.Deadline()
 	left := time.Until(deadline)
@@ -139,33 +154,31 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 		resp, err = recaller.Recall(ctx, req)
 	}
 	if err != nil {
-		return nil, failure(err)
+		return answer{}, failure(err)
 	}
 	switch {
 	case resp.GetMinScoreIgnored() != "":
-		return nil, errors.New("the gateway's fusion gives no probabilities, which the hook needs")
+		return answer{}, errors.New("the gateway's fusion gives no probabilities, which the hook needs")
 	case resp.GetNothingRelevant():
-		return nil, errIrrelevant
+		return answer{}, errIrrelevant
 	case len(resp.GetHits()) == 0:
-		return nil, errNothing
+		return answer{}, errNothing
 	}
 	if !slices.ContainsFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory() != nil }) {
-		return nil, errContents
+		return answer{}, errContents
+	}
+	var known Knowledge
+	if e.ID != "" && config.Knows != nil {
+		known = config.Knows(e.Session)
 	}
 	none := errIrrelevant
-	forgot := sync.OnceValue(func() time.Time {
-		if config.Forgot == nil {
-			return time.Time{}
-		}
-		return config.Forgot(e.Session)
-	})
 	resp.Hits = slices.DeleteFunc(resp.GetHits(), func(h *triskelev1.Hit) bool {
 		m := h.GetMemory()
-		own := e.ID != "" && m.GetThread() == e.ID && cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime().After(forgot())
+		own := e.ID != "" && m.GetThread() == e.ID && cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime().After(known.Since)
 		if own {
-			none = errOwn
+			none = errKnown
 		}
 		return own || m.GetSensitive() && !config.Sensitive
 	})
-	return e.brief(resp, config, none)
+	return e.brief(resp, config, known, none)
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
 )
@@ -52,7 +55,7 @@ var (
 // Outcome returns one word for how an event ended: ok, nothing to say, down, late, busy, without contents, or failed.
 func Outcome(err error) string {
 	for of, word := range map[error]string{
-		nil: "ok", errNothing: "nothing", errIrrelevant: "nothing", errOwn: "nothing", errDown: "down", errLate: "late", errBusy: "busy", errContents: "no_contents",
+		nil: "ok", errNothing: "nothing", errIrrelevant: "nothing", errKnown: "nothing", errDown: "down", errLate: "late", errBusy: "busy", errContents: "no_contents",
 	} {
 		if errors.Is(err, of) {
 			return word
@@ -81,45 +84,64 @@ func failure(err error) error {
 }
 
 // reply answers an event by its kind.
-func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, error), config Config) ([]byte, error) {
+func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, error), config Config) (answer, error) {
 	switch e.kind() {
 	case Begins:
 		if config.Begin == nil || e.Source == "resume" { // a resumed session has all that was said
-			return nil, errIgnored
+			return answer{}, errIgnored
+		}
+		if config.Forgets != nil && e.ID != "" {
+			config.Forgets(e.Session)
 		}
 		hits, err := config.Begin(ctx, e.Session)
 		if err != nil {
-			return nil, failure(err)
+			return answer{}, failure(err)
 		}
-		return e.brief(&triskelev1.RecallResponse{Hits: hits}, config, errNothing)
+		return e.brief(&triskelev1.RecallResponse{Hits: hits}, config, Knowledge{}, errNothing)
 	case Said:
 		if config.Said == nil {
-			return nil, errIgnored
+			return answer{}, errIgnored
 		}
-		if config.Forgets != nil && (e.Name == "PreCompact" || e.Name == "PreCompress") {
+		if config.Forgets != nil && e.ID != "" && (e.Name == "PreCompact" || e.Name == "PreCompress") {
 			config.Forgets(e.Session)
 		}
 		if e.Transcript == "" {
-			return nil, errors.New("the event has no transcript")
+			return answer{}, errors.New("the event has no transcript")
 		}
 		if err := config.Said(e.Session); err != nil {
-			return nil, failure(err)
+			return answer{}, failure(err)
 		}
-		return nil, nil
+		return answer{}, nil
 	}
 	return e.prompted(ctx, open, config)
 }
 
-// brief writes hits as the agent expects them, or returns none if there is nothing to write.
-func (e event) brief(resp *triskelev1.RecallResponse, config Config, none error) ([]byte, error) {
-	brief := briefing.New(resp, briefing.Options{MaxTokens: config.MaxTokens})
-	switch {
-	case brief.Omitted > 0 && brief.Text == "":
-		return nil, errors.New("no memory fits into --max-tokens")
-	case brief.Text == "":
-		return nil, none
-	case config.Text:
-		return []byte(brief.Text), nil
+// brief writes hits that the agent does not have as it expects them, or returns none if there is nothing to write.
+func (e event) brief(resp *triskelev1.RecallResponse, config Config, known Knowledge, none error) (answer, error) {
+	brief := briefing.New(resp, briefing.Options{MaxTokens: config.MaxTokens, Has: func(m *triskelev1.Memory) bool {
+		return slices.Contains(known.Given, version(m))
+	}})
+	var out answer
+	if e.ID != "" {
+		out.given = slice.Map(brief.Entries, func(entry briefing.Entry) string { return version(entry.Hit.GetMemory()) })
 	}
-	return e.answer(brief.Text)
+	switch {
+	case brief.Had > 0 && brief.Text == "":
+		return answer{}, errKnown
+	case brief.Omitted > 0 && brief.Text == "":
+		return answer{}, errors.New("no memory fits into --max-tokens")
+	case brief.Text == "":
+		return answer{}, none
+	case config.Text:
+		out.text = []byte(brief.Text)
+		return out, nil
+	}
+	text, err := e.answer(brief.Text)
+	out.text = text
+	return out, err
+}
+
+// version names a memory as it is now.
+func version(m *triskelev1.Memory) string {
+	return m.GetId() + "@" + m.GetUpdatedAt().AsTime().Format(time.RFC3339Nano)
 }

@@ -70,8 +70,8 @@ func TestOwnTurns(t *testing.T) {
 	own.Memory.Thread, old.Memory.Thread, other.Memory.Thread = "s", "s", "t"
 	old.Memory.OccurredAt = timestamppb.New(own.GetMemory().GetCreatedAt().AsTime().Add(-time.Hour))
 	forgot := usual
-	forgot.Forgot = func(s hook.Session) time.Time {
-		return map[string]time.Time{"s": old.GetMemory().GetOccurredAt().AsTime()}[s.ID]
+	forgot.Knows = func(s hook.Session) hook.Knowledge {
+		return hook.Knowledge{Since: map[string]time.Time{"s": old.GetMemory().GetOccurredAt().AsTime()}[s.ID]}
 	}
 	for name, x := range map[string]struct {
 		session string
@@ -97,6 +97,43 @@ func TestOwnTurns(t *testing.T) {
 	if out, err := ask(t, `{"session_id":"s","prompt":"what about the crane"}`, answering(own), usual); out != "" || hook.Outcome(err) != "nothing" {
 		t.Errorf("nothing else: got %q, %v", out, err)
 	}
+}
+
+// An agent gets nothing twice until it forgets, unless it has changed. What it has lets no weaker memory move up.
+func TestGivenOnce(t *testing.T) {
+	t.Parallel()
+	painted, moved, sold := found("The crane was painted.", .9), found("The crane was moved.", .8), found("The crane was sold.", .7)
+	painted.Memory.Id, moved.Memory.Id, sold.Memory.Id = "a", "b", "c"
+	var given []string
+	config := usual
+	config.MaxTokens = 80 // two of them fit
+	config.Knows = func(hook.Session) hook.Knowledge { return hook.Knowledge{Given: given} }
+	config.Gives = func(_ hook.Session, more []string) { given = append(given, more...) }
+	config.Forgets = func(hook.Session) { given = nil }
+	config.Said = func(hook.Session) error { return nil }
+	prompt := func(session string, want ...string) {
+		t.Helper()
+		out, err := ask(t, `{"session_id":"`+session+`","prompt":"what about the crane"}`, answering(painted, moved, sold), config)
+		var got []string
+		for _, word := range []string{"painted", "moved", "sold"} {
+			if strings.Contains(out, word) {
+				got = append(got, word)
+			}
+		}
+		if !slices.Equal(got, want) || (len(want) == 0) != (hook.Outcome(err) == "nothing") {
+			t.Errorf("got %v, %v; want %v", got, err, want)
+		}
+	}
+	prompt("s", "painted", "moved")
+	prompt("s")
+	moved.Memory.UpdatedAt = timestamppb.New(time.Unix(2e9, 0))
+	prompt("s", "moved")
+	prompt("", "painted", "moved")
+	prompt("", "painted", "moved")
+	if _, err := ask(t, `{"session_id":"s","transcript_path":"/t.jsonl","hook_event_name":"PreCompact"}`, nil, config); err != nil {
+		t.Error(err)
+	}
+	prompt("s", "painted", "moved")
 }
 
 // The memory service is blamed for what is its own, and for nothing else.
