@@ -629,6 +629,7 @@ func TestMatches(t *testing.T) {
 			"cafe":            {"Cafe", "café"},
 			"CAFÉ-BOTS bots":  {"Cafe", "café-bots"},
 			"getuserbyid":     {"", "getUserById"},
+			"gteuserbyid":     {"", "getUserById"}, // misspelt
 			"京都 elsewhere":    {"京都", ""},
 			"elephant":        {"", ""},
 			`"?!`:             {"", ""},
@@ -721,7 +722,7 @@ func TestReindexAddsWhatIsMissing(t *testing.T) {
 // TestSettingsReachImages changes the settings of a namespace that is in memory.
 func TestSettingsReachImages(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		f.Insert(t, storetest.Record("ns", "the grebes and the stork stork", nil))
+		f.Insert(t, storetest.Record("ns", "the grebes dived and the stork stork", nil))
 		s, other := searcher(t, f), searcher(t, f)
 		found := func(text string) leg.Result {
 			t.Helper()
@@ -743,7 +744,7 @@ func TestSettingsReachImages(t *testing.T) {
 		if got := found("gre"); len(got.Hits) != 1 {
 			t.Errorf("a prefix finds %d hits, want 1", len(got.Hits))
 		}
-		if got := found("grebe which"); len(got.Hits) != 0 {
+		if got := found("dives which"); len(got.Hits) != 0 {
 			t.Errorf("a stem finds %d hits in a language without stems, want none", len(got.Hits))
 		}
 		if after := found("stork").Hits[0].Score; after == before {

@@ -30,6 +30,7 @@ type inverted struct {
 	numbers map[uint64]uint32
 	seed    maphash.Seed
 	terms   []term   // by number
+	letters []uint32 // letterSet by number
 	unused  []uint32 // numbers without a term
 	emptied []uint32 // numbers whose last posting has gone
 	sorted  []uint32 // all numbers in the order of terms, while Settings.Prefix is set
@@ -43,6 +44,7 @@ type inverted struct {
 	bytes     int64
 
 	only    map[string]bool // terms that are kept; nil for all
+	near    []string        // terms that are one edit from one of these are kept, too
 	prefix  string          // terms that begin so are kept, too, unless it is empty
 	loading *tallies        // while loading: there are no postings yet
 	loaded  atomic.Int64    // bytes so far, while loading
@@ -127,7 +129,8 @@ func (p *inverted) expect(s Settings) {
 	if p.rows.Question == "" {
 		return
 	}
-	p.only, p.prefix = map[string]bool{}, understand(p.rows.Question, s).prefix
+	q := understand(p.rows.Question, s)
+	p.only, p.prefix, p.near = map[string]bool{}, q.prefix, q.misspelt()
 	for _, t := range s.language().tokens(p.rows.Question) {
 		p.only[t.term] = true
 	}
@@ -135,7 +138,8 @@ func (p *inverted) expect(s Settings) {
 
 // keeps reports whether a term is kept.
 func (p *inverted) keeps(name []byte) bool {
-	return p.only == nil || p.only[string(name)] || p.prefix != "" && strings.HasPrefix(string(name), p.prefix)
+	return p.only == nil || p.only[string(name)] || p.prefix != "" && strings.HasPrefix(string(name), p.prefix) ||
+		near(string(name), p.near)
 }
 
 // put replaces the document of a memory by a row of the forward index. Without a row, or with a damaged one, the memory has no
@@ -249,10 +253,11 @@ func (p *inverted) number(name []byte) uint32 {
 	if last := len(p.unused) - 1; last >= 0 {
 		number, p.unused = p.unused[last], p.unused[:last]
 	} else {
-		p.terms = append(p.terms, term{})
+		p.terms, p.letters = append(p.terms, term{}), append(p.letters, 0)
 	}
 	t := &p.terms[number]
 	*t = term{name: string(name), minLength: math.MaxUint16}
+	p.letters[number] = letterSet(t.name)
 	p.numbers[hash] = number
 	p.bytes += termBytes + int64(len(name))
 	if p.sorted != nil {

@@ -107,15 +107,16 @@ func BenchmarkImage(b *testing.B) {
 			for name, way := range map[string]struct {
 				filter record.Filter
 				borrow float64
+				more   string
 			}{
-				"unfiltered": {}, "borrowing": {borrow: 1}, "tenth": {filter: record.Filter{TagsAny: []string{"tenth"}}},
+				"unfiltered": {}, "misspelt": {more: " xenoblade"}, "borrowing": {borrow: 1}, "tenth": {filter: record.Filter{TagsAny: []string{"tenth"}}},
 				"hundredth": {filter: record.Filter{TagsAny: []string{"hundredth"}}}, "thousandth": {filter: record.Filter{TagsAny: []string{"thousandth"}}},
 			} {
 				b.Run(name, func(b *testing.B) {
 					i, start := 0, cpuTime()
 					defer func() { b.ReportMetric(float64(cpuTime()-start)/float64(i)/1000, "cpu-µs/op") }()
 					for b.Loop() {
-						q := leg.Query{Text: queries[i%len(queries)], Depth: 50, Filter: way.filter, Borrow: way.borrow, MarkExact: true}
+						q := leg.Query{Text: queries[i%len(queries)] + way.more, Depth: 50, Filter: way.filter, Borrow: way.borrow, MarkExact: true}
 						s := newBM25(b.Context(), image, image.rows.Select(way.filter, time.Time{}), understand(q.Text, image.settings))
 						if _, err := s.search(b.Context(), q); err != nil {
 							b.Fatal(err)

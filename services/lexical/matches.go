@@ -26,22 +26,22 @@ func (s Settings) matches(ctx context.Context, text string, records []record.Rec
 	for _, t := range q.terms {
 		sought[t.term] = true
 	}
-	found := make([]record.Matches, len(records))
+	misspelt, found := q.misspelt(), make([]record.Matches, len(records))
 	for i, r := range records {
 		if err := ctx.Err(); err != nil { // a long text takes milliseconds
 			return nil, err
 		}
-		found[i] = record.Matches{Title: s.find(q, sought, r.Title), Content: s.find(q, sought, r.Content)}
+		found[i] = record.Matches{Title: s.find(q, sought, misspelt, r.Title), Content: s.find(q, sought, misspelt, r.Content)}
 	}
 	return found, nil
 }
 
 // find returns the ranges of matching tokens in a text, in order. Overlapping tokens, such as an identifier and its parts,
 // become one range.
-func (s Settings) find(q query, sought map[string]bool, text string) []record.Span {
+func (s Settings) find(q query, sought map[string]bool, misspelt []string, text string) []record.Span {
 	var spans []record.Span
 	for _, t := range s.language().tokens(text) {
-		if !sought[t.term] && (q.prefix == "" || !strings.HasPrefix(t.term, q.prefix)) {
+		if !sought[t.term] && (q.prefix == "" || !strings.HasPrefix(t.term, q.prefix)) && !near(t.term, misspelt) {
 			continue
 		}
 		if last := len(spans) - 1; last >= 0 && t.start < spans[last].End {

@@ -25,6 +25,7 @@ type queryTerm struct {
 	stop bool
 	// prefixed marks a term that is not in the query but begins with its last word.
 	prefixed bool
+	word     string // as it is written, normalized; "" for a word that is not corrected
 }
 
 // query is a parsed query text. Quotation marks are its only operators.
@@ -42,9 +43,10 @@ func understand(text string, s Settings) query {
 	all := s.language().tokens(text)
 	tokens := slices.DeleteFunc(slices.Clone(all), func(t token) bool { return t.paired })
 	word := func(t token) string { return normalize(text[t.start:t.end]) }
-	if stop := s.language().foreign(slice.Map(tokens[:min(len(tokens), mostWords)], word)); stop != nil {
+	foreign := s.language().foreign(slice.Map(tokens[:min(len(tokens), mostWords)], word))
+	if foreign != nil {
 		for i, t := range tokens {
-			tokens[i].stop = t.stop || stop[word(t)]
+			tokens[i].stop = t.stop || foreign[word(t)]
 		}
 	}
 	var q query
@@ -73,6 +75,9 @@ func understand(text string, s Settings) query {
 			i = len(q.terms)
 			at[t.term] = i
 			q.terms = append(q.terms, queryTerm{term: t.term, stop: t.stop})
+			if foreign == nil {
+				q.terms[i].word = word(t)
+			}
 		}
 		q.terms[i].uses++
 	}

@@ -52,6 +52,7 @@ type bm25 struct {
 func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q query) *bm25 {
 	s := &bm25{inverted: p, Selection: selection, query: q}
 	s.expand()
+	s.correct()
 	s.lookUp()
 	s.saturate()
 	s.findPhrases(ctx)

@@ -66,6 +66,12 @@ func Decode(file string) (*Model, error) {
 	return m, nil
 }
 
+// Knows reports whether a stem has a row of its own.
+func (m *Model) Knows(stem string) bool {
+	_, known := m.row[stem]
+	return known
+}
+
 // Words returns the number of words with a row of their own.
 func (m *Model) Words() int { return len(m.words) }
 

@@ -1,0 +1,127 @@
+package lexical
+
+import (
+	"math/bits"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/triskele/triskele/services/embed/static"
+	"github.com/triskele/triskele/services/embed/tokens"
+)
+
+const (
+	// minCorrected is the least number of characters of a word that is corrected: most shorter words are one edit away from another.
+	minCorrected = 5
+	// maxCorrected bounds the words of a query that are corrected: each is compared with all terms.
+	maxCorrected = 4
+)
+
+// correctable reports whether a word may be misspelt: it has letters only, and the built-in embedder does not know it as an English word.
+func correctable(word string) bool {
+	if utf8.RuneCountInString(word) < minCorrected || slices.ContainsFunc([]rune(word), func(r rune) bool { return !unicode.IsLetter(r) }) {
+		return false
+	}
+	english, err := static.Builtin()
+	return err == nil && !english.Knows(string(tokens.Stem([]byte(word))))
+}
+
+// misspelt returns the terms of the words that may be misspelt.
+func (q query) misspelt() (terms []string) {
+	for _, t := range q.terms {
+		if correctable(t.word) {
+			terms = append(terms, t.term)
+		}
+	}
+	return terms
+}
+
+// near reports whether a term is one edit away from another.
+func near(term string, others []string) bool {
+	return slices.ContainsFunc(others, func(other string) bool { return oneEdit(term, other) })
+}
+
+// correct replaces terms that no memory has, and that may be misspelt, by the most frequent term that is one edit away.
+func (s *bm25) correct() {
+	left := maxCorrected
+	for i := 0; i < len(s.query.terms) && left > 0; i++ {
+		t := &s.query.terms[i]
+		if _, known := s.known(t.term); known || t.word == s.query.prefix || !correctable(t.word) {
+			continue
+		}
+		left--
+		term := s.nearest(t.term)
+		if term == "" {
+			continue
+		}
+		for _, of := range s.query.identifiers {
+			for j := range of {
+				if of[j] == t.term {
+					of[j] = term
+				}
+			}
+		}
+		if other := slices.IndexFunc(s.query.terms, func(o queryTerm) bool { return o.term == term }); other >= 0 {
+			s.query.terms[other].uses += t.uses
+			s.query.terms = slices.Delete(s.query.terms, i, i+1)
+			s.query.distinct--
+			i--
+			continue
+		}
+		t.term = term
+	}
+}
+
+// nearest returns the term with the most postings among those that are one edit away, or "".
+func (s *bm25) nearest(name string) (found string) {
+	set, df := letterSet(name), 0
+	for number, of := range s.letters {
+		if bits.OnesCount32(of^set) > 2 {
+			continue
+		}
+		t := &s.inverted.terms[number]
+		if n := len(t.postings); n > 0 && n >= df && oneEdit(t.name, name) && (n > df || t.name < found) {
+			found, df = t.name, n
+		}
+	}
+	return found
+}
+
+// letterSet has a bit for each letter of a word, which it may share with others. Words that are one edit apart differ in two bits at most.
+func letterSet(word string) (set uint32) {
+	for _, r := range word {
+		set |= 1 << (r % 32)
+	}
+	return set
+}
+
+// oneEdit reports whether two words begin with the same character and then differ by one character, or by the order of two
+// neighbours. F. Damerau, "A technique for computer detection and correction of spelling errors", 1964, found these to be four of five
+// misspellings.
+func oneEdit(a, b string) bool {
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
+	}
+	for same > 0 && same < len(a) && !utf8.RuneStart(a[same]) {
+		same--
+	}
+	if same == 0 {
+		return false
+	}
+	a, b = a[same:], b[same:]
+	x, restA := cut(a)
+	y, restB := cut(b)
+	if a == restB || restA == b || restA == restB {
+		return a != b
+	}
+	x2, restA := cut(restA)
+	y2, restB := cut(restB)
+	return x == y2 && x2 == y && restA == restB
+}
+
+// cut splits a word after its first character.
+func cut(word string) (first, rest string) {
+	_, size := utf8.DecodeRuneInString(word)
+	return word[:size], word[size:]
+}
