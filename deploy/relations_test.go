@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -329,6 +330,32 @@ func TestCertificates(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCertificateOfDatabase: it is for every name by which programs call the database. Its operator knows the primary's; a pooler shows the
+// same certificate.
+func TestCertificateOfDatabase(t *testing.T) {
+	each(t, func(t *testing.T, _ string, m *manifests) {
+		var names []string
+		for _, c := range m.clusters {
+			names = append(append(names, c.Name+"-rw"), c.Spec.Certificates.ServerAltDNSNames...)
+		}
+		for name, pod := range m.pods() {
+			for _, c := range pod.Spec.Containers {
+				for _, e := range c.Env {
+					u, err := url.Parse(strings.ReplaceAll(e.Value, "$(SERVICE)", "service"))
+					if err != nil || u.Query().Get("sslmode") != "verify-full" {
+						continue
+					}
+					for _, host := range append(strings.Split(u.Query().Get("host"), ","), u.Hostname()) {
+						if host != "" && !slices.Contains(names, host) {
+							t.Errorf("%s: %s calls %s, and the certificate is for %q", name, e.Name, host, names)
+						}
+					}
+				}
+			}
+		}
+	})
 }
 
 // TestBudgetSignal: the metric that legs are scaled by is one that the adapter makes, out of one that gateways have.
