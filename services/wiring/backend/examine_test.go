@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,5 +165,22 @@ func TestExaminePostgres(t *testing.T) {
 		if e := examine(t, b); !damage.seen(e) {
 			t.Errorf("after %s: %+v", damage.statement, e)
 		}
+	}
+}
+
+// TestCheckRefusesWhoSeesNothing: a user who may read every table, and from whom row security hides the memories, would find nothing
+// in the queue and make a backup of nothing.
+func TestCheckRefusesWhoSeesNothing(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t)
+	indexed(t, database, "")
+	reader := pgtest.Reader(t, database)
+	b, err := backend.Open(t.Context(), reader, "", storetest.Telemetry(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "BYPASSRLS") {
+		t.Errorf("Check as a user who sees nothing: %v, want an error that names BYPASSRLS", err)
 	}
 }

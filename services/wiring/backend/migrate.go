@@ -41,11 +41,22 @@ func (b *Backend) Status(ctx context.Context) ([]schema.Step, error) {
 	return withSQL(b, b.store.Pool, func(db *sql.DB, engine schema.Engine) ([]schema.Step, error) { return schema.Status(ctx, db, engine) })
 }
 
-// Check is schema.Check, of the standby if there is one.
+// Check is schema.Check, of the standby if there is one. It refuses a user from whom row security hides every memory: the database would
+// look empty.
 func (b *Backend) Check(ctx context.Context, tracks ...string) error {
-	_, err := withSQL(b, b.store.Standby.Or(b.store.Pool), func(db *sql.DB, engine schema.Engine) (struct{}, error) {
+	pool := b.store.Standby.Or(b.store.Pool)
+	_, err := withSQL(b, pool, func(db *sql.DB, engine schema.Engine) (struct{}, error) {
 		return struct{}{}, schema.Check(ctx, db, engine, tracks...)
 	})
+	if err != nil || pool == nil {
+		return err
+	}
+	var hidden bool
+	err = pool.QueryRow(ctx, `SELECT row_security_active('memory.memories') AND NOT EXISTS (
+		SELECT FROM pg_policy, unnest(polroles) AS role WHERE polrelid = 'memory.memories'::regclass AND pg_has_role(role, 'USAGE'))`).Scan(&hidden)
+	if err == nil && hidden {
+		err = errors.New("row security hides all memories from this user of the database: connect as the owner of its tables, or as a user with BYPASSRLS")
+	}
 	return err
 }
 

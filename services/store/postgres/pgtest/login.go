@@ -13,9 +13,20 @@ import (
 // The user is dropped when the test ends.
 func Login(t testing.TB, database, service string) string {
 	t.Helper()
-	name, password := "t_"+service+"_"+uuid.New().String(), uuid.New().String()
+	return login(t, database, "triskele_"+service)
+}
+
+// Reader is Login for a user who may read every table, and on whom row security is binding.
+func Reader(t testing.TB, database string) string {
+	t.Helper()
+	return login(t, database, "pg_read_all_data")
+}
+
+func login(t testing.TB, database, role string) string {
+	t.Helper()
+	name, password := "t_"+role+"_"+uuid.New().String(), uuid.New().String()
 	user := pgx.Identifier{name}.Sanitize()
-	execute(t, database, fmt.Sprintf("CREATE USER %s PASSWORD '%s' IN ROLE %s", user, password, pgx.Identifier{"triskele_" + service}.Sanitize()))
+	execute(t, database, fmt.Sprintf("CREATE USER %s PASSWORD '%s' IN ROLE %s", user, password, pgx.Identifier{role}.Sanitize()))
 	t.Cleanup(func() { execute(t, database, "DROP USER "+user) })
 	u, err := url.Parse(database)
 	if err != nil {
