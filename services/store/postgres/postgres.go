@@ -55,6 +55,13 @@ func open(ctx context.Context, url string, tel *telemetry.Service, name string, 
 		otelpgx.WithDisableSQLStatementInAttributes(),
 		otelpgx.WithSpanNameCtxFunc(func(_ context.Context, statement string) string { return telemetry.Summary(statement) }),
 	)
+	config.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+		// Certificates and passwords are in files, which may have changed. While they cannot be read, what was read before is used.
+		if now, err := pgx.ParseConfig(url); err == nil {
+			conn.Password, conn.TLSConfig, conn.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
+		}
+		return nil
+	}
 	config.AfterConnect, config.PrepareConn = connected, prepare
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

@@ -2,9 +2,12 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,7 +15,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/triskele/triskele/fuser/platform/auth/authtest"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/wiring/storetest"
@@ -146,4 +151,64 @@ func wire(t *testing.T, database string) (string, func()) {
 	query.Set("port", "5432")
 	u.Host, u.RawQuery = "", query.Encode()
 	return u.String(), cut
+}
+
+// TestFilesAreReadAgain: the database gets a certificate of another authority and another password, and their files change. A new
+// connection trusts the one and shows the other.
+func TestFilesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	roots, passwords := filepath.Join(folder, "roots.pem"), filepath.Join(folder, "passwords")
+	replace := func(authority *authtest.Authority, password string) {
+		t.Helper()
+		root, err := os.ReadFile(authority.File)
+		if err := errors.Join(err, os.WriteFile(roots, root, 0o600), os.WriteFile(passwords, []byte("*:*:*:*:"+password), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(authtest.NewAuthority(t), "former")
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	pool, err := postgres.Open(t.Context(), "postgres://ada@"+server.Addr().String()+"/triskele?sslmode=verify-full&sslrootcert="+roots+"&passfile="+passwords,
+		storetest.Telemetry(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	authority := authtest.NewAuthority(t)
+	replace(authority, "latter")
+	files := authority.Issue(t, "database")
+	certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan pgproto3.FrontendMessage, 1)
+	go func() {
+		defer close(shown)
+		conn, err := server.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = pgproto3.NewBackend(conn, conn).ReceiveStartupMessage() // it asks for TLS
+		_, _ = conn.Write([]byte{'S'})
+		secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}})
+		backend := pgproto3.NewBackend(secure, secure)
+		if _, err := backend.ReceiveStartupMessage(); err != nil {
+			t.Errorf("the connection with the latter authority: %v", err)
+			return
+		}
+		backend.Send(&pgproto3.AuthenticationCleartextPassword{})
+		_ = backend.SetAuthType(pgproto3.AuthTypeCleartextPassword)
+		_ = backend.Flush()
+		message, _ := backend.Receive()
+		shown <- message
+	}()
+	_ = pool.Ping(t.Context()) // there is no database
+	if got, ok := (<-shown).(*pgproto3.PasswordMessage); !ok || got.Password != "latter" {
+		t.Errorf("the password shown is %+v, want latter", got)
+	}
 }
