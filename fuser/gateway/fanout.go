@@ -118,6 +118,9 @@ func (g *Gateway) searches(r *recall) []outcome {
 	for i, leg := range g.config.Legs {
 		for n, namespace := range r.req.GetNamespaces() {
 			with := r.settings[n].legs[i]
+			if r.req.GetLegs()[leg.Name].GetDepth() == 0 { // enough to fill the limit by one leg
+				with.depth = max(with.depth, r.fusion.Limit)
+			}
 			s := search{leg: i, name: leg.Name, namespace: namespace, legSettings: with, pressure: r.pressure, request: &triskelev1.SearchRequest{
 				Namespace: namespace, Query: r.req.GetQuery(), TextOf: r.req.GetTextOf(), Vector: r.req.GetVector(), Filter: r.req.GetFilter(), AsOf: r.req.GetAsOf(),
 				Depth: int32(with.depth), MinScore: with.minScore, Scorer: with.scorer, Traversal: with.traversal, Borrow: with.borrow,

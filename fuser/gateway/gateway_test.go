@@ -343,6 +343,40 @@ func TestOverridesPerLeg(t *testing.T) {
 	})
 }
 
+// TestLimitBeyondTheDepth: one leg alone must be able to fill the answer.
+func TestLimitBeyondTheDepth(t *testing.T) {
+	var depth int32
+	ids := make([]string, 120)
+	for i := range ids {
+		ids[i] = fmt.Sprint("id", i)
+	}
+	lexical := leg{search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+		depth = req.GetDepth()
+		return finds(bm25, ids[:min(depth, 120)]...).search(ctx, req)
+	}}
+	g := newGateway(t, memories{}, lexical, finds(cosine, ids[:3]...), finds(hops, ids[:3]...))
+	for name, x := range map[string]struct {
+		limit, given int32
+		depth        int32
+		hits         int
+	}{
+		"within it":              {limit: 10, depth: 50, hits: 10},
+		"beyond it":              {limit: 100, depth: 100, hits: 100},
+		"more than there is":     {limit: 1000, depth: 1000, hits: 120},
+		"beyond a request's own": {limit: 100, given: 20, depth: 20, hits: 20},
+	} {
+		resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+			r.Limit = &x.limit
+			if x.given > 0 {
+				r.Legs = map[string]*triskelev1.LegOptions{"lexical": {Depth: &x.given}}
+			}
+		}))
+		if err != nil || depth != x.depth || len(resp.GetHits()) != x.hits {
+			t.Errorf("%s: got a depth of %d and %d hits, want %d and %d (%v)", name, depth, len(resp.GetHits()), x.depth, x.hits, err)
+		}
+	}
+}
+
 func TestRequiredLeg(t *testing.T) {
 	g := newGateway(t, memories{}, finds(bm25, "a"), fails(codes.Unavailable), finds(hops))
 	_, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.RequiredLegs = []string{"dense"} }))
