@@ -61,11 +61,14 @@ func (f forwarder) stream(_ any, outer grpc.ServerStream) error {
 	if err != nil {
 		return hideAddress(err)
 	}
+	var refused error // of a request; the inner call does those before it
 	for {
 		request := rpc.NewMessage(f.method.Input())
 		err := outer.RecvMsg(request)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return err
+			if refused = err; !f.method.IsStreamingClient() {
+				return refused
+			}
 		}
 		// A failed SendMsg means that the inner call has ended; RecvMsg returns its error.
 		if err != nil || inner.SendMsg(request) != nil || !f.method.IsStreamingClient() {
@@ -76,6 +79,9 @@ func (f forwarder) stream(_ any, outer grpc.ServerStream) error {
 	for {
 		answer := rpc.NewMessage(f.method.Output())
 		err := inner.RecvMsg(answer)
+		if err == nil && refused != nil {
+			return refused
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

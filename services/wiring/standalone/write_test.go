@@ -78,6 +78,30 @@ func TestRetriedWriteStoresOnce(t *testing.T) {
 	})
 }
 
+// TestImportKeepsWhatCameBefore sends batches that are in order until the gateway refuses one: those before it are stored.
+func TestImportKeepsWhatCameBefore(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, config standalone.Config) {
+		_, memory := start(t, config, embed.NewHashed())
+		stream, err := memory.Import(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, content := range []string{"first", "second", ""} {
+			if err := stream.Send(&triskelev1.ImportRequest{Memories: []*triskelev1.Memory{{Namespace: "n", Content: content}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "memories[0].content: must be at least 1 bytes") {
+			t.Errorf("got %v, want INVALID_ARGUMENT about the third", err)
+		}
+		listed, err := memory.List(t.Context(), &triskelev1.ListRequest{Namespace: "n"})
+		if err != nil || len(listed.GetMemories()) != 2 {
+			t.Errorf("got %v, %v, want the first two", listed, err)
+		}
+	})
+}
+
 // TestStaleRevisionIsRefused lets two callers change what they have both read.
 func TestStaleRevisionIsRefused(t *testing.T) {
 	t.Parallel()
