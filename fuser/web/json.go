@@ -45,7 +45,7 @@ var marshaler = quiet{&runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{U
 // reader accepts messages nested as deep as the contract allows.
 var reader = protojson.UnmarshalOptions{RecursionLimit: 128}
 
-// quiet quotes nothing in its errors of a stream, since the library logs them.
+// quiet has no errors of a stream: the library would log them and end the call at once, and with it what came before.
 type quiet struct{ *runtime.JSONPb }
 
 // NewDecoder implements runtime.Marshaler.
@@ -80,6 +80,7 @@ type batches struct {
 	number        int    // of the last object
 	release       func() // frees the last object's memory
 	decoded       func(int) (release func(), err error)
+	refused       error // about the last object, which ends the body
 }
 
 func (b *batches) next(message proto.Message) error {
@@ -94,13 +95,20 @@ func (b *batches) next(message proto.Message) error {
 	b.rest = b.rest[len(text):]
 	release, err := b.decoded(spent)
 	if err != nil {
-		return errors.New(status.Convert(err).Message())
+		b.refused = err
+		return io.EOF
 	}
 	b.release = release
-	if reader.Unmarshal(text, message) != nil {
-		return fmt.Errorf("message %d of the body is not an ImportRequest", b.number)
+	if err := rpc.FromJSON(reader, text, message); err != nil {
+		b.refused = status.Errorf(codes.InvalidArgument, "object %d of the body: %s", b.number, parserText(err.Error()))
+		return io.EOF
 	}
 	return nil
+}
+
+// parserText is a parser's error without its name and with plain spaces; they vary.
+func parserText(text string) string {
+	return strings.TrimPrefix(strings.ReplaceAll(text, "\u00a0", " "), "proto: ")
 }
 
 const importMethod = triskelev1.MemoryService_Import_FullMethodName
@@ -146,6 +154,7 @@ func JSON(ctx context.Context, inside *rpc.Local) http.Handler {
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithErrorHandler(fail),
 		runtime.WithRoutingErrorHandler(misrouted),
+		runtime.WithForwardResponseOption(allRead),
 		runtime.WithForwardResponseOption(someFound),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(),
@@ -235,7 +244,8 @@ func operationsOf(document []byte) map[string]operation {
 // answering frees a request's memory before the answer is written, since that may wait for the caller.
 type answering struct {
 	http.ResponseWriter
-	free func()
+	free   func()
+	stream *batches // nil for a body that is no stream
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -310,10 +320,10 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		return inside.Decoded(ctx, cost)
 	}
 	if method == importMethod {
-		all := &batches{http.NoBody, body, 0, func() {}, decoded}
+		all := &batches{ReadCloser: http.NoBody, rest: body, release: func() {}, decoded: decoded}
 		rest = func() { all.release() }
 		r.Body = all
-		next(answering{w, free}, r)
+		next(answering{w, free, all}, r)
 		return
 	}
 	if bytes.HasPrefix(body, []byte("\uFEFF")) {
@@ -343,7 +353,7 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	next(answering{w, free}, r)
+	next(answering{w, free, nil}, r)
 }
 
 // nameFields adds an update_mask with the fields of the body to the parameters, unless they have one. The library would name the
@@ -366,6 +376,14 @@ func nameFields(r *http.Request, body []byte) bool {
 // read ends a request's read deadline, which would cut a long answer.
 func read(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+}
+
+// allRead returns what an import's body was refused for. The objects before that are stored.
+func allRead(_ context.Context, w http.ResponseWriter, _ proto.Message) error {
+	if a, ok := w.(answering); ok && a.stream != nil {
+		return a.stream.refused
+	}
+	return nil
 }
 
 // someFound returns 404 if none of the requested memories exists, as HTTP callers with one id expect.
@@ -480,8 +498,7 @@ func fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.
 		err = own.GRPCStatus().Err()
 	}
 	given := status.Convert(err).Proto()
-	// A parser's error begins with its name, and with white space that varies.
-	given.Message = strings.TrimPrefix(strings.ReplaceAll(given.GetMessage(), "\u00a0", " "), "proto: ")
+	given.Message = parserText(given.GetMessage())
 	if about := aboutParameter.FindStringSubmatch(given.Message); about != nil && given.GetCode() == int32(codes.InvalidArgument) && len(given.GetDetails()) == 0 {
 		given = status.Convert(rpc.Invalid(about[1], about[2])).Proto()
 	}

@@ -33,6 +33,7 @@ type fake struct {
 	mu     sync.Mutex
 	ctx    context.Context                                                                      // of the last recall
 	update *triskelev1.UpdateRequest                                                            // the last
+	stored int64                                                                                // by the last import that came to its end
 	recall func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) // instead, if not nil
 }
 
@@ -66,6 +67,9 @@ func (f *fake) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest
 	for {
 		req, err := stream.Recv()
 		if err == io.EOF {
+			f.mu.Lock()
+			f.stored = out.GetStored()
+			f.mu.Unlock()
 			return stream.SendAndClose(out)
 		}
 		if err != nil {
@@ -196,7 +200,8 @@ func TestJSON(t *testing.T) {
 		"export":                     {"GET", "/v1/memories:export?namespace=acme/ops", "", nil, 200, `{"result":{"memories":[`},
 		"export of no namespace":     {"GET", "/v1/memories:export?namespace=Acme", "", nil, 400, `"field_violations":[{"field":"namespace"`},
 		"import":                     {"POST", "/v1/memories:import", `{"memories": [` + memory + `]}` + "\n" + `{"memories": [` + memory + `]}`, nil, 200, `"stored":"2"`},
-		"import of garbage":          {"POST", "/v1/memories:import", `{"memories": [` + memory + `]} nonsense`, nil, 400, "message 2 of the body"},
+		"import of garbage":          {"POST", "/v1/memories:import", `{"memories": [` + memory + `]} nonsense`, nil, 400, "object 2 of the body: syntax error (line 1:1)"},
+		"import of lines":            {"POST", "/v1/memories:import", memory + "\n" + memory, nil, 400, `object 1 of the body: (line 1:2): unknown field \"namespace\"`},
 		"a namespace":                {"GET", "/v1/namespaces/acme/ops", "", nil, 200, `"namespace":"acme/ops"`},
 		"a conflict":                 {"POST", "/v1/namespaces/acme/ops:rename", `{"new_name": "x"}`, nil, 409, "new_name: x is taken"},
 		"what is not served":         {"GET", "/v1/decisions?namespace=acme", "", nil, 501, `"code":12`},
@@ -253,6 +258,17 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%s: %s is not an error as the others are", name, text)
 		}
 	}
+}
+
+// An import's objects that come before one that cannot be read are stored.
+func TestImportOfABrokenBody(t *testing.T) {
+	g := startPlain(t)
+	object := `{"memories": [` + memory + `]}`
+	resp, text := g.ask(http.DefaultClient, "POST", "http://"+g.address+"/v1/memories:import", object+object+`{"memory": {}}`+object)
+	if g.mu.Lock(); resp.StatusCode != 400 || !strings.Contains(text, `object 3 of the body: (line 1:2): unknown field \"memory\"`) || g.stored != 2 {
+		t.Errorf("got %d %s and %d stored, want 400 about the third and 2", resp.StatusCode, text, g.stored)
+	}
+	g.mu.Unlock()
 }
 
 // A method that a path lacks is answered with those that it has.
