@@ -62,11 +62,11 @@ func (f forwarder) stream(_ any, outer grpc.ServerStream) error {
 		return hideAddress(err)
 	}
 	var refused error // of a request; the inner call does those before it
-	for {
+	for number := 1; ; number++ {
 		request := rpc.NewMessage(f.method.Input())
 		err := outer.RecvMsg(request)
 		if err != nil && !errors.Is(err, io.EOF) {
-			if refused = err; !f.method.IsStreamingClient() {
+			if refused = rpc.InMessage(number, err); !f.method.IsStreamingClient() {
 				return refused
 			}
 		}

@@ -428,7 +428,7 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 	resp := &triskelev1.ImportResponse{}
 	dryRun, returnIDs := false, false
 	settle := func() error { return nil } // waits until the message before is stored
-	for first := true; ; first = false {
+	for number := 1; ; number++ {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			if err := settle(); err != nil {
@@ -436,12 +436,13 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 			}
 			return stream.SendAndClose(resp)
 		}
-		if first {
+		if number == 1 {
 			dryRun, returnIDs = req.GetDryRun(), req.GetReturnIds()
 		}
 		var store func(context.Context) ([]Inserted, error)
 		if err == nil {
 			store, err = s.prepareBatch(stream.Context(), req.GetMemories(), dryRun)
+			err = rpc.InMessage(number, err)
 		}
 		if err := settle(); err != nil {
 			return err
@@ -457,7 +458,7 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 			stored <- panics.Catch(stream.Context(), nil, "import", func() error {
 				inserted, err := s.storeBatch(stream.Context(), store, memories)
 				if err != nil {
-					return err
+					return rpc.InMessage(number, err)
 				}
 				var fresh int64
 				for _, r := range inserted {

@@ -20,6 +20,17 @@ func Invalid(field, mustBe string) error {
 	return invalid([]*errdetails.BadRequest_FieldViolation{{Field: field, Description: mustBe}}, 0)
 }
 
+// InMessage adds to an error about a request's fields which message of a stream has them, unless that is the first.
+func InMessage(number int, err error) error {
+	code := status.Code(err)
+	if number == 1 || code != codes.InvalidArgument && code != codes.AlreadyExists {
+		return err
+	}
+	about := status.Convert(err).Proto()
+	about.Message = fmt.Sprintf("message %d: %s", number, about.GetMessage())
+	return status.ErrorProto(about)
+}
+
 const partAway = "PART_AWAY"
 
 // PartAway returns an UNAVAILABLE error about the request's namespace alone: circuit breakers do not count it against the service.

@@ -92,12 +92,39 @@ func TestImportKeepsWhatCameBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "memories[0].content: must be at least 1 bytes") {
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "message 3: memories[0].content: must be at least 1 bytes") {
 			t.Errorf("got %v, want INVALID_ARGUMENT about the third", err)
 		}
 		listed, err := memory.List(t.Context(), &triskelev1.ListRequest{Namespace: "n"})
 		if err != nil || len(listed.GetMemories()) != 2 {
 			t.Errorf("got %v, %v, want the first two", listed, err)
+		}
+	})
+}
+
+// TestErrorsOfAnImportNameTheMessage: a caller sends many, each with memories of its own.
+func TestErrorsOfAnImportNameTheMessage(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, config standalone.Config) {
+		_, memory := start(t, config, embed.NewHashed())
+		first := &triskelev1.Memory{Namespace: "n", Content: "first", IdempotencyKey: "a"}
+		for want, second := range map[string]*triskelev1.Memory{
+			"message 2: memories[0].content: must be at least 1 bytes": {Namespace: "n"},                                              // says the gateway
+			"message 2: memories[0].supersedes: must be a UUID, not":   {Namespace: "n", Content: "x", Supersedes: uuid.Nil.String()}, // the memory service
+			"message 2: memories[0]: its id or idempotency_key":        {Namespace: "n", Content: "other", IdempotencyKey: "a"},       // the database
+		} {
+			stream, err := memory.Import(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range []*triskelev1.Memory{first, second} {
+				if err := stream.Send(&triskelev1.ImportRequest{Memories: []*triskelev1.Memory{m}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := stream.CloseAndRecv(); !strings.HasPrefix(status.Convert(err).Message(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
 		}
 	})
 }
