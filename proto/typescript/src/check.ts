@@ -1,10 +1,56 @@
-import { type DescMessage, type Message, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, type Message, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { maxBytes } from "./bounds.js";
 import { invalid } from "./errors.js";
 import { MemorySchema } from "./gen/triskele/v1/memory_pb.js";
 
 /** The gateway accepts 1 MiB for a single memory. */
 const memoryBytes = 1 << 20;
+
+/** How values of types that are not this package's are made. */
+const others: Record<string, string> = {
+  "google.protobuf.Timestamp": "must be a Timestamp: timestampFromDate(date) makes it",
+  "google.protobuf.Duration": "must be a Duration: durationFromMs(300) makes it",
+  "google.protobuf.Value": 'must be a Value: fromJson(ValueSchema, "x") makes it',
+};
+
+/**
+ * Throws InvalidArgument if the fields that a message is made of have a name or a value that would be dropped or misread: TypeScript refuses
+ * them, JavaScript passes them on.
+ */
+export function checkFields(desc: DescMessage, fields: object, path = ""): void {
+  for (const [name, value] of Object.entries(fields)) {
+    const field = desc.field[name];
+    const under = path === "" ? field?.name ?? name : `${path}.${field?.name ?? name}`;
+    if (value === undefined || value === null || name.startsWith("$")) {
+      continue;
+    } else if (field === undefined) {
+      const meant = desc.fields.find((f) => f.name === name)?.localName;
+      throw invalid(under, meant ? `must be given as ${meant}` : `${desc.name} has no such field`);
+    } else if (field.fieldKind === "map") {
+      Object.entries(value).forEach(([key, item]) => checkValue(field, item, `${under}[${JSON.stringify(key)}]`));
+    } else if (field.fieldKind !== "list") {
+      checkValue(field, value, under);
+    } else if (Array.isArray(value)) {
+      value.forEach((item, n) => checkValue(field, item, `${under}[${n}]`));
+    } else if (!ArrayBuffer.isView(value)) { // a Float32Array may be a vector
+      throw invalid(under, "must be a list");
+    }
+  }
+}
+
+function checkValue(field: DescField, value: unknown, path: string): void {
+  const type = field.message?.typeName ?? "";
+  const other = typeof value !== "object" || value === null || "getTime" in value || (type === "google.protobuf.Value" && !("kind" in value));
+  if (others[type] !== undefined && other) {
+    throw invalid(path, others[type]);
+  }
+  if (field.enum !== undefined && typeof value !== "number") {
+    throw invalid(path, `must be a ${field.enum.name}, such as ${field.enum.name}.${field.enum.values[1]?.localName}`);
+  }
+  if (field.message && type.startsWith("triskele.")) {
+    checkFields(field.message, value ?? {}, path);
+  }
+}
 
 /** Throws InvalidArgument if a text of a message is binary, has broken Unicode, or has more bytes than the contract allows. */
 export function check(desc: DescMessage, message: Message, path = ""): void {

@@ -1,6 +1,6 @@
 import { create, type DescMessage, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { type Client as Stub, Code, createClient, type Transport } from "@connectrpc/connect";
-import { check } from "./check.js";
+import { check, checkFields } from "./check.js";
 import { after, from, TriskeleError } from "./errors.js";
 import {
   DeleteNamespaceRequestSchema, ExportRequestSchema, ForgetRequestSchema, GetNamespaceRequestSchema, type GetNamespaceResponse, GetRequestSchema,
@@ -183,6 +183,7 @@ export class Client {
 
 /** Makes a request and throws InvalidArgument if no gateway would accept it. */
 function made<Desc extends DescMessage>(desc: Desc, init: MessageInitShape<Desc>): MessageShape<Desc> {
+  checkFields(desc, init);
   const message = create(desc, init);
   check(desc, message);
   return message;
@@ -192,8 +193,10 @@ function made<Desc extends DescMessage>(desc: Desc, init: MessageInitShape<Desc>
 function* batches(memories: Iterable<MemoryFields>): Generator<Memory[]> {
   let batch: Memory[] = [], bytes = 0, number = 0;
   for (const fields of memories) {
+    const path = `memories[${number++}]`;
+    checkFields(MemorySchema, fields, path);
     const memory = create(MemorySchema, fields);
-    check(MemorySchema, memory, `memories[${number++}]`);
+    check(MemorySchema, memory, path);
     const more = toBinary(MemorySchema, memory).length;
     if (batch.length === batchSize || (batch.length > 0 && bytes + more > batchBytes)) {
       yield batch;

@@ -1,4 +1,6 @@
+import { fromBinary } from "@bufbuild/protobuf";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
+import { durationMs, DurationSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 
 /** A field that is not as it must be. The field is a path from the request, such as `memory.content`. */
@@ -7,7 +9,10 @@ export interface Violation {
   bound: string;
 }
 
-/** A call that failed. The client raises it too, with InvalidArgument, for values that it does not send. */
+/**
+ * A call that failed. The client raises it too, with InvalidArgument, for values that it does not send. `retryAfterMs` is the time to wait in
+ * milliseconds, if it is known.
+ */
 export class TriskeleError extends Error {
   override name = "TriskeleError";
 
@@ -16,6 +21,7 @@ export class TriskeleError extends Error {
     message: string,
     readonly violations: readonly Violation[] = [],
     options?: ErrorOptions,
+    readonly retryAfterMs?: number,
   ) {
     super(message, options);
   }
@@ -42,14 +48,17 @@ export function from(reason: unknown): TriskeleError {
     return reason;
   }
   const err = ConnectError.from(reason);
-  const violations = err.details.flatMap((d) => ("type" in d && d.type === "google.rpc.BadRequest" ? badRequest(d.value) : []));
-  return new TriskeleError(err.code, err.rawMessage, violations, { cause: err });
+  const details = (type: string) => err.details.flatMap((d) => ("type" in d && d.type === type ? [d.value] : []));
+  const [wait] = details("google.rpc.RetryInfo").flatMap((bytes) => fields(bytes, 1)); // retry_delay
+  return new TriskeleError(
+    err.code, err.rawMessage, details("google.rpc.BadRequest").flatMap(badRequest), { cause: err }, wait && durationMs(fromBinary(DurationSchema, wait)),
+  );
 }
 
 /** Counts the memories that an error names from the first of an import, so many of which were in earlier batches. */
 export function after(err: TriskeleError, sent: number): TriskeleError {
   const moved = (text: string) => text.replace(/memories\[(\d+)\]/g, (_, number) => `memories[${sent + Number(number)}]`);
-  return new TriskeleError(err.code, moved(err.message), err.violations.map(({ field, bound }) => ({ field: moved(field), bound })), { cause: err.cause });
+  return new TriskeleError(err.code, moved(err.message), err.violations.map(({ field, bound }) => ({ field: moved(field), bound })), { cause: err.cause }, err.retryAfterMs);
 }
 
 /** Reads google.rpc.BadRequest: field_violations = 1 with field = 1 and description = 2. */

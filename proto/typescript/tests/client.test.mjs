@@ -11,7 +11,7 @@ import { context, propagation, trace } from "@opentelemetry/api";
 import { generateText, stepCountIs } from "ai";
 import { MockLanguageModelV2 } from "ai/test";
 import { recallTool, rememberTool } from "triskele/ai";
-import { Code, connect, MemoryService, RecallService, TriskeleError } from "triskele/node";
+import { Code, connect, fromJson, MemoryService, RecallService, timestampFromDate, TriskeleError, ValueSchema } from "triskele/node";
 import { traced } from "triskele/otel";
 import { connect as connectWeb } from "triskele/web";
 
@@ -82,11 +82,11 @@ test("an import of large memories fits the gateway's messages", async () => {
 
 /** A gateway that fails as often as it is told, and keeps what it was called with. */
 async function fake() {
-  const state = { failures: 0, calls: [], hold: Promise.resolve(), indexes: [], exports: [] };
+  const state = { failures: 0, details: [], calls: [], hold: Promise.resolve(), indexes: [], exports: [] };
   const meet = async (name, ctx) => {
     state.calls.push({ name, header: ctx.requestHeader, left: ctx.timeoutMs() });
     await state.hold;
-    if (state.failures-- > 0) throw new ConnectError("not yet", Code.Unavailable);
+    if (state.failures-- > 0) throw Object.assign(new ConnectError("not yet", Code.Unavailable), { details: state.details });
     return {};
   };
   const getIndexStatus = async (_, ctx) => {
@@ -125,6 +125,37 @@ test("what is binary or huge is not sent", async () => {
   await assert.rejects(c.remember("n", "x", { metadata: { a: "y".repeat(1 << 20) } }), fails(Code.InvalidArgument, "memory"));
   await assert.rejects(c.recall("n", "q".repeat(32769)), fails(Code.InvalidArgument, "query"));
   assert.equal(state.calls.length, 0);
+});
+
+test("what a message would drop or misread is not sent", async () => {
+  const { state, address } = await fake();
+  const c = connect(address);
+  const cases = [
+    ["occurred_at", { occurredAt: new Date() }], ["occurred_at", { occurredAt: "2026-01-02T03:04:05Z" }], ["tags", { tags: "release" }], ["tags", { tags: new Set(["a"]) }],
+    ["idempotency_key", { idempotency_key: "k" }], ["tag", { tag: ["release"] }], ["links[0].to", { links: [{ to: "x" }] }],
+  ];
+  for (const [field, more] of cases) {
+    await assert.rejects(c.remember("n", "x", more), fails(Code.InvalidArgument, `memory.${field}`));
+    await assert.rejects(c.import([{ namespace: "n", content: "x", ...more }]), fails(Code.InvalidArgument, `memories[0].${field}`));
+  }
+  for (const [field, fields] of [
+    ["filter.created_from", { filter: { createdFrom: new Date() } }], ['filter.metadata["team"]', { filter: { metadata: { team: "ops" } } }],
+    ["budget", { budget: 0.3 }], ["sort_by", { sortBy: "recency" }], ['legs["dense"].deadline', { legs: { dense: { deadline: 100 } } }],
+  ]) {
+    await assert.rejects(c.recall("n", "x", fields), fails(Code.InvalidArgument, field));
+  }
+  assert.equal(state.calls.length, 0);
+  await c.recall("n", "x", { vector: new Float32Array(2), legs: { dense: undefined }, budget: { nanos: 300_000_000 }, filter: { createdFrom: timestampFromDate(new Date()), metadata: { team: fromJson(ValueSchema, "ops") } } });
+  assert.equal(state.calls.length, 1);
+});
+
+test("an error says when to try again", async () => {
+  const { state, address } = await fake();
+  state.failures = 1;
+  const value = new Uint8Array([0x0a, 8, 0x08, 2, 0x10, 0x80, 0xca, 0xb5, 0xee, 1]); // retry_delay of 2.5 s
+  state.details = [{ type: "google.rpc.RetryInfo", value }];
+  await assert.rejects(connect(address).remember("n", "tea"), { retryAfterMs: 2500 });
+  await assert.rejects(client.recall("n", "tea", { limit: 5000 }), { retryAfterMs: undefined });
 });
 
 test("reads are tried again and writes are not", async () => {
