@@ -218,8 +218,7 @@ func TestThreads(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		c, at := f.Client(t), func(n int64) *int64 { return &n }
 		for want, memories := range map[string][]*triskelev1.Memory{
-			"memories[1].thread: must be in one namespace: memories[0] has it in n": {{Namespace: "n", Content: "a", Thread: "talk"}, {Namespace: "m", Content: "b", Thread: "talk"}},
-			"memories[0].position: must not be set without a thread":                {{Namespace: "n", Content: "a", Position: at(1)}},
+			"memories[0].position: must not be set without a thread": {{Namespace: "n", Content: "a", Position: at(1)}},
 			"memories[0].position": {{Namespace: "n", Content: "a", Thread: "talk", Position: at(-1)}},
 			"memories[0].thread":   {{Namespace: "n", Content: "a", Thread: strings.Repeat("x", 513)}},
 		} {
@@ -231,6 +230,18 @@ func TestThreads(t *testing.T) {
 			{Namespace: "n", Content: "a", Thread: "talk", Position: at(5)}, {Namespace: "n", Content: "b", Thread: "talk", Position: at(5)}, {Namespace: "n", Content: "c", Thread: "talk", Position: at(1)},
 		}}); err != nil {
 			t.Errorf("positions that clash and go back: %v", err)
+		}
+		here, there := uuid.NewString(), uuid.NewString()
+		if _, err := importAll(t, c, &triskelev1.ImportRequest{Memories: []*triskelev1.Memory{
+			{Id: here, Namespace: "here", Content: "a", Thread: "README.md"}, {Id: there, Namespace: "there", Content: "b", Thread: "README.md"},
+		}}); err != nil {
+			t.Errorf("threads of two namespaces with one name: %v", err)
+		}
+		for namespace, id := range map[string]string{"here": here, "there": there} {
+			got, err := c.Get(t.Context(), &triskelev1.GetRequest{Namespace: namespace, Ids: []string{id}, Surroundings: 2})
+			if around := got.GetSurroundings(); err != nil || len(around) != 1 || len(around[0].GetBefore())+len(around[0].GetAfter()) != 0 {
+				t.Errorf("the thread in %s: got %v, %v, want one memory without neighbours", namespace, got, err)
+			}
 		}
 		var arrived []*triskelev1.Memory
 		for i := range 300 {

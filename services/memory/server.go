@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -498,7 +497,7 @@ func (s *Server) prepareBatch(ctx context.Context, memories []*triskelev1.Memory
 		}
 		records[i] = complete(r)
 	}
-	if err := cmp.Or(checkThreads(records), checkSuccession(records)); err != nil {
+	if err := checkSuccession(records); err != nil {
 		return nil, err
 	}
 	if dryRun {
@@ -555,24 +554,6 @@ func checkSuccession(records []record.Record) error {
 	}
 	if circular >= 0 {
 		return rpc.Invalid(fmt.Sprintf("memories[%d].supersedes", circular), "must not lead back to the memory itself, as superseded_by must not")
-	}
-	return nil
-}
-
-// checkThreads refuses a batch with one thread in two namespaces. Each namespace has threads of its own, so a memory of such a
-// batch would stand alone in one of them.
-func checkThreads(records []record.Record) error {
-	first := map[string]int{}
-	for i, r := range records {
-		if r.Thread == "" {
-			continue
-		}
-		j, known := first[r.Thread]
-		if !known {
-			first[r.Thread] = i
-		} else if of := records[j].Namespace; of != r.Namespace {
-			return rpc.Invalid(fmt.Sprintf("memories[%d].thread", i), fmt.Sprintf("must be in one namespace: memories[%d] has it in %s", j, of))
-		}
 	}
 	return nil
 }
