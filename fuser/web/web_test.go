@@ -206,6 +206,7 @@ func TestJSON(t *testing.T) {
 		"a conflict":                 {"POST", "/v1/namespaces/acme/ops:rename", `{"new_name": "x"}`, nil, 409, "new_name: x is taken"},
 		"what is not served":         {"GET", "/v1/decisions?namespace=acme", "", nil, 501, `"code":12`},
 		"the document":               {"GET", "/openapi.json", "", nil, 200, `"openapi": "3`},
+		"whose document it is":       {"GET", "/openapi.json", "", nil, 200, `"url": "/"`},
 		"nothing":                    {"GET", "/v2/recall", "", nil, 404, "/openapi.json"},
 		"another method":             {"PUT", "/v1/recall", "{}", nil, 405, "method PUT is not allowed"},
 		"a form":                     {"POST", "/v1/recall", frozen, []string{"Content-Type: application/x-www-form-urlencoded"}, 415, "application/json"},
