@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -37,9 +39,9 @@ func (r *recall) noteStage(name string, began time.Time) {
 	}
 }
 
-// noteRecall adds a recall that has ended to the list of recent recalls, unless the gateway refused it.
-func (g *Gateway) noteRecall(note *recent.Recall, id string, resp *triskelev1.RecallResponse, err error, spans []*triskelev1.Span) {
-	if note == nil || status.Code(err) == codes.InvalidArgument {
+// noteRecall adds a recall that has ended to the list of recent recalls, unless the gateway refused it or its caller went away.
+func (g *Gateway) noteRecall(ctx context.Context, note *recent.Recall, id string, resp *triskelev1.RecallResponse, err error, spans []*triskelev1.Span) {
+	if note == nil || status.Code(err) == codes.InvalidArgument || err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	note.TraceID, note.Took, note.Spans = id, time.Since(note.Start), spans

@@ -52,7 +52,7 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	resp, err := g.recall(ctx, start, req, note)
 	g.endRecall(ctx, span, start, resp, err)
 	spans, id := take(), span.SpanContext().TraceID().String()
-	g.noteRecall(note, id, resp, err, spans)
+	g.noteRecall(ctx, note, id, resp, err, spans)
 	if err != nil {
 		return nil, err
 	}
