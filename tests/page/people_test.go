@@ -180,6 +180,30 @@ func TestIncompleteSearchInABrowser(t *testing.T) {
 		}`, nil), becomes(`listed.textContent === "The lexical leg is incomplete."`))
 }
 
+// A search for words shows the best hundred, and says so.
+func TestManyFoundInABrowser(t *testing.T) {
+	s := start(t)
+	storedStations(t, s)
+	storedStations(t, s)
+	ctx, _, _ := browser(t)
+	run(t, ctx, chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.text.value = "depot"; browse.requestSubmit()`, nil),
+		becomes(`document.querySelectorAll(".open-memory").length === 100 && listed.lastChild.textContent.startsWith("These are the best 100.")`),
+		chromedp.Evaluate(`browse.text.value = "depot 59"; browse.tags.value = "none"; browse.requestSubmit()`, nil), becomes(`listed.textContent === "No memory is like that."`))
+}
+
+// A memory has an address, which opens it in another window.
+func TestAddressOfAMemoryInABrowser(t *testing.T) {
+	s := start(t)
+	stored(t, s, &triskelev1.Memory{Content: "The crane is serviced in spring."}, &triskelev1.Memory{Content: "Ada keeps the key."})
+	ctx, _, _ := browser(t)
+	var address string
+	opened := becomes(`document.querySelectorAll(".open-memory").length === 1 && document.querySelector(".opened")?.textContent.includes("The crane is serviced")`)
+	run(t, ctx, chromedp.Navigate(s.url), chromedp.Evaluate(`browse.namespace.value = "team"; browse.text.value = "crane"; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 1`),
+		chromedp.Evaluate(`document.querySelector(".open-memory").click()`, nil), opened, chromedp.Evaluate(`document.querySelector(".opened dd a").href`, &address))
+	run(t, ctx, chromedp.Navigate(strings.Replace(address, "#", "?another#", 1)), opened,
+		chromedp.Evaluate(`browse.text.value = ""; browse.requestSubmit()`, nil), becomes(`document.querySelectorAll(".open-memory").length === 2`))
+}
+
 // Long words are broken wherever they are, and texts from right to left are read so.
 func TestTextsInABrowser(t *testing.T) {
 	s := start(t)

@@ -2,7 +2,7 @@
 // Memories: browse, open, remember, correct, supersede, forget. It calls the contract's JSON under v1/, and uses what page.js has.
 
 const browse = byId("browse"), editor = byId("editor"), listed = byId("listed"), told = byId("told"), further = byId("further");
-const pageSize = 50;
+const pageSize = 50, mostFound = 100;
 const mostContent = 64 * 1024; // bytes, as the contract has it
 let nextPage = "", listing = {}; // what is listed: the form may say something else before the next page
 const lastWrite = {}; // revision token of this page's last write by namespace, so that searches know of it
@@ -81,6 +81,7 @@ async function show(token) {
   else listed.replaceChildren(...rows);
   if (answer.degraded) listed.prepend(el("li", { class: "message" }, answer.degraded_reason));
   else if (!token && rows.length === 0) listed.append(el("li", { class: "dim" }, "No memory is like that."));
+  if (answer.hits && rows.length === mostFound) listed.append(el("li", { class: "dim" }, `These are the best ${mostFound}. There may be more: further words, tags or dates find them.`));
   if (token && rows.length) rows[0].querySelector("button").focus();
   nextPage = answer.next_page_token || "";
   further.hidden = !nextPage;
@@ -90,7 +91,7 @@ async function show(token) {
 async function search(namespace, words, where) {
   const legs = Object.fromEntries(legNames.filter((leg) => leg !== "lexical").map((leg) => [leg, { enabled: false }]));
   const answer = await send("POST", "v1/recall", {
-    namespaces: [namespace], query: words, limit: 100, filter: where, budget: "5s", explain: true,
+    namespaces: [namespace], query: words, limit: mostFound, filter: where, budget: "5s", explain: true,
     legs: legNames.includes("lexical") ? legs : {}, at_least: lastWrite[namespace] ? [lastWrite[namespace]] : [],
   });
   const hits = answer.hits.filter((hit) => hit.memory);
@@ -134,6 +135,20 @@ async function openAlone(namespace, id) {
   item.querySelector("button").click();
 }
 
+// A memory has an address of its own, to be kept or sent to others.
+const addressOf = (m) => "#memory?" + parameters({ namespace: m.namespace, id: m.id });
+
+// openAddressed shows the memory that the page's address names, if it does.
+function openAddressed() {
+  const [name, query] = location.hash.split("?"), named = new URLSearchParams(query);
+  if (name !== "#memory") return false;
+  browse.namespace.value = named.get("namespace");
+  openAlone(named.get("namespace"), named.get("id"));
+  return true;
+}
+addEventListener("hashchange", openAddressed);
+token.addEventListener("change", openAddressed);
+
 async function one(namespace, id) {
   return (await ask(path(id, "", { namespace }))).memories[0];
 }
@@ -144,7 +159,7 @@ async function panelOf(namespace, id, matches) {
   const answer = await ask(path(id, "", { namespace, surroundings: 5 }));
   const m = answer.memories[0], around = (answer.surroundings || [])[0] || { before: [], after: [] };
   const facts = [
-    ["id", m.id], ["category", m.category], ["tags", m.tags.join(", ")], ["found also by", m.expanded_keywords.join(", ")],
+    ["id", el("a", { href: addressOf(m), title: "The address of this memory on this page" }, m.id)], ["category", m.category], ["tags", m.tags.join(", ")], ["found also by", m.expanded_keywords.join(", ")],
     ["importance", m.importance === undefined ? "" : String(m.importance)], ["source", m.source], ["created", m.created_at], ["changed", m.updated_at === m.created_at ? "" : m.updated_at],
     ["happened", m.occurred_at], ["expires", m.expires_at], ["revision", m.revision],
     ["metadata", m.metadata && Object.keys(m.metadata).length ? JSON.stringify(m.metadata) : ""],
@@ -321,4 +336,4 @@ function forget(m) {
   });
 }
 
-show("");
+if (!openAddressed()) show("");
