@@ -151,19 +151,26 @@ def test_a_status_that_fails_or_hangs_once_does_not_end_the_wait_for_the_indexes
         fake.hold = lambda: time.sleep(next(waits, 0))
         fake.failures = 3  # more than a call tries
 
+    def fail():
+        fake.indexes = [recall_pb2.RecallServiceGetIndexStatusResponse(legs=answers[0])]
+        waits = iter([0])
+        fake.hold = lambda: time.sleep(next(waits, 0.5))  # all calls but the first get no answer
+        return pytest.raises(triskele.Unavailable, match="dense leg cannot be asked: away")
+
     async def use() -> None:
         async with AsyncClient(address, timeout=0.2) as client:
             await client.wait_indexed("n")
+            assert len(fake.indexes) == 1
+            with fail():
+                await client.wait_indexed("n", timeout=0.3)
 
     prepare()
     with Client(address, timeout=0.2) as client:
         client.wait_indexed("n")
-        fake.indexes = [recall_pb2.RecallServiceGetIndexStatusResponse(legs=answers[0])]
-        with pytest.raises(triskele.Unavailable, match="dense leg cannot be asked: away"):
-            client.wait_indexed("n", timeout=0.1)
+        with fail():
+            client.wait_indexed("n", timeout=0.3)
     prepare()
     asyncio.run(use())
-    assert len(fake.indexes) == 1
 
 
 def test_a_gateway_that_does_not_answer_is_an_error_in_time(server):

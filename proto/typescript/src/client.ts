@@ -152,8 +152,9 @@ export class Client {
   async waitIndexed(namespace: string, { timeoutMs = 60_000, signal }: CallOptions = {}): Promise<void> {
     const request = made(RecallServiceGetIndexStatusRequestSchema, { namespace });
     const end = Date.now() + timeoutMs;
+    const behind = new TriskeleError(Code.DeadlineExceeded, `the indexes of ${namespace} have not caught up`);
+    let late = behind;
     for (let pause = 10; ; pause = Math.min(2 * pause, 500)) {
-      let late = new TriskeleError(Code.DeadlineExceeded, `the indexes of ${namespace} have not caught up`);
       try {
         const { legs } = await read(this.recalls.getIndexStatus, request, { timeoutMs: Math.max(1, Math.min(defaultTimeoutMs, end - Date.now())), signal });
         const silent = legs.find((leg) => leg.error !== "");
@@ -167,11 +168,12 @@ export class Client {
           }
           return;
         }
+        late = behind;
       } catch (err) {
         if (!(err instanceof TriskeleError) || (err.code !== Code.Unavailable && err.code !== Code.DeadlineExceeded)) {
           throw err;
         }
-        late = err;
+        late = err.code === Code.Unavailable ? err : late; // the last call may have too little time to say why
       }
       if (Date.now() + pause >= end) {
         throw late;

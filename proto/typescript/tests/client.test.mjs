@@ -177,7 +177,11 @@ test("a status that fails does not end the wait for the indexes", async () => {
   await c.waitIndexed("n");
   assert.equal(state.indexes.length, 1);
   state.indexes = [[{ leg: "dense", error: "away" }]];
-  await assert.rejects(c.waitIndexed("n", { timeoutMs: 100 }), fails(Code.Unavailable));
+  const waiting = c.waitIndexed("n", { timeoutMs: 1000 });
+  let release;
+  setTimeout(() => { state.hold = new Promise((done) => { release = done; }); }, 300); // the last call gets no answer
+  await assert.rejects(waiting, fails(Code.Unavailable));
+  release();
 });
 
 test("every call has a deadline", async () => {

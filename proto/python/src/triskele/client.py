@@ -183,12 +183,16 @@ class Client:
         """
         end, pause = time.monotonic() + timeout, 0.01
         request = build(recall_pb2.RecallServiceGetIndexStatusRequest, namespace=namespace)
+        behind = DeadlineExceeded(f"the indexes of {namespace} have not caught up")
+        late: Error = behind
         while True:
             try:
                 if indexed(self._call(self.recalls.GetIndexStatus, request, min(self._timeout, end - time.monotonic())), namespace):
                     return
-                late: Error = DeadlineExceeded(f"the indexes of {namespace} have not caught up")
-            except (DeadlineExceeded, Unavailable) as err:
+                late = behind
+            except DeadlineExceeded:
+                pass  # the last call may have too little time to say why
+            except Unavailable as err:
                 late = err
             if time.monotonic() + pause >= end:
                 raise late
