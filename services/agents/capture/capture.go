@@ -227,8 +227,11 @@ func FolderOf(session string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// ProjectOf returns the root of the repository that a folder is in, or the folder. All worktrees of a repository are one project.
-func ProjectOf(folder string) string {
+// ProjectOf returns the root of the repository that a folder is in, or the folder.
+func ProjectOf(folder string) string { return cmp.Or(Repository(folder), folder) }
+
+// Repository returns the root of the repository that a folder is in, or "". All worktrees of a repository have one root.
+func Repository(folder string) string {
 	for at := folder; at != filepath.Dir(at); at = filepath.Dir(at) {
 		git := filepath.Join(at, ".git")
 		if _, err := os.Stat(git); err != nil {
@@ -244,7 +247,7 @@ func ProjectOf(folder string) string {
 		}
 		return strings.TrimSuffix(filepath.Dir(filepath.Dir(link)), string(filepath.Separator)+".git")
 	}
-	return folder
+	return ""
 }
 
 // store stores the memories that are new. Those are left in the report.

@@ -67,6 +67,7 @@ type Env struct {
 	Getenv   func(string) string
 	Now      func() time.Time
 	Started  time.Time // start time of the process
+	Folder   string    // working directory; empty if it is unknown
 
 	palette render.Palette // value of --color
 	args    []string       // of the command line

@@ -27,6 +27,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/agents/capture"
 	"github.com/triskele/triskele/services/agents/mcpserver"
 )
 
@@ -99,7 +100,9 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	if listener != nil && listener.Gate != nil {
 		calls = rpc.WithGate(conn, listener.Gate)
 	}
-	c.Offer.Namespace = c.Namespace
+	if c.Offer.Namespace = c.Namespace; listener == nil { // the agent has started this process in its own folder
+		c.Offer.Project = capture.Repository(strings.ToValidUTF8(env.Folder, ""))
+	}
 	server := mcpserver.New(calls, c.Offer, process.Service("triskele"), log)
 	if listener != nil {
 		c.serve(ctx, env, listener, server, log)

@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -180,6 +183,44 @@ func TestMCPAsksAGateway(t *testing.T) {
 		}
 		if rest, code := p.end(); rest != "" || code != 0 {
 			t.Errorf("%s: exit code %d, more output %q, errors %q", to, code, rest, p.errs)
+		}
+	}
+}
+
+// What an agent remembers has the project that the agent works in, as turns have it. An agent that works in none names none.
+func TestMCPTellsTheProject(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for path, text := range map[string]string{"harbour/.git/HEAD": "", "crane/.git": "gitdir: ../harbour/.git/worktrees/crane\n", "none/x": ""} {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for folder, want := range map[string][]string{
+		"harbour": {`"project":"` + root + `/harbour"`, `"source":"agent in harbour"`, `"source":"Ada"`}, "crane": {`"source":"agent in harbour"`}, "none": {`"source":"Ada"`},
+	} {
+		address := serve(t)
+		var out bytes.Buffer
+		var in strings.Builder
+		in.WriteString(handshakes["2025-06-18"] + "\n")
+		for i, arguments := range []string{`"content":"The crane is serviced in spring."`, `"content":"The pier is closed in winter.","source":"Ada"`} {
+			in.WriteString(`{"jsonrpc":"2.0","id":"` + strconv.Itoa(i) + `","method":"tools/call","params":{"name":"remember","arguments":{` + arguments + `}}}` + "\n")
+		}
+		code := cli.Run(t.Context(), []string{"mcp", "--address=" + address}, cli.Env{
+			In: strings.NewReader(in.String()), Out: &out, Err: &out, Getenv: func(string) string { return "" }, Now: time.Now, Folder: filepath.Join(root, folder),
+		})
+		if code != 0 {
+			t.Errorf("%s: exit code %d: %s", folder, code, out.String())
+		}
+		stored := must(t, "", "export", "--address="+address)
+		for _, part := range want {
+			if !strings.Contains(stored, part) {
+				t.Errorf("%s: no %s in %s", folder, part, stored)
+			}
+		}
+		if folder == "none" && (strings.Contains(stored, "project") || strings.Contains(stored, "agent in")) {
+			t.Errorf("%s is no project: %s", folder, stored)
 		}
 	}
 }

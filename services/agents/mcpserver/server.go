@@ -27,6 +27,7 @@ import (
 // Config says what agents may do.
 type Config struct {
 	Namespace    string        `kong:"-"` // the namespace of every tool
+	Project      string        `kong:"-"` // root of the repository that the agent works in; empty if it is unknown
 	AnyNamespace bool          `help:"Let the agent use other namespaces, too." env:"TRISKELE_ANY_NAMESPACE"`
 	ReadOnly     bool          `help:"Offer recall and list only."`
 	MaxTokens    int           `help:"Maximum length of an answer to recall, in estimated tokens, unless the agent gives another." default:"1500"`

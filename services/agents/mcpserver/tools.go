@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -11,12 +12,15 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/platform/clip"
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
+	"github.com/triskele/triskele/services/agents/capture"
 )
 
 // listTokens is how many tokens of each memory a listing shows.
@@ -285,12 +289,19 @@ func foundOf(m *triskelev1.Memory, content string, shortened bool) found {
 	}
 }
 
+// memory returns what to store. The project is told as in turns that are captured: the beginning of a session looks at it, and the
+// source shows it.
 func (s *server) memory(in memoryInput) *triskelev1.Memory {
-	return &triskelev1.Memory{
+	m := &triskelev1.Memory{
 		Namespace: s.namespace(in.Namespace), Content: in.Content, Title: in.Title, Tags: in.Tags, Category: in.Category, Importance: in.Importance,
 		Sensitive: in.Sensitive, Source: in.Source, OccurredAt: in.OccurredAt.ago(), ExpiresAt: in.ExpiresAt.ahead(), IdempotencyKey: in.IdempotencyKey,
 		Thread: in.Thread, Position: in.Position,
 	}
+	if project := s.config.Project; project != "" {
+		m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{capture.Project: structpb.NewStringValue(project)}}
+		m.Source = cmp.Or(m.GetSource(), clip.Text("agent in "+filepath.Base(project), 200))
+	}
+	return m
 }
 
 func (s *server) remember(ctx context.Context, in memoryInput) (string, storedOutput, error) {
