@@ -245,7 +245,11 @@ func Repository(folder string) string {
 		if !filepath.IsAbs(link) {
 			link = filepath.Join(at, link)
 		}
-		return strings.TrimSuffix(filepath.Dir(filepath.Dir(link)), string(filepath.Separator)+".git")
+		root := filepath.Dir(filepath.Dir(link))
+		if strings.HasPrefix(filepath.Base(root), ".") { // .git, or .bare beside the worktrees
+			root = filepath.Dir(root)
+		}
+		return root
 	}
 	return ""
 }
