@@ -255,6 +255,9 @@ func TestExportedIsImportedEqual(t *testing.T) {
 	}
 	wantContains(t, "import of an export", must(t, exported, "import", "-", second), "stored 451, unchanged 0\n")
 	copied := filepath.Join(t.TempDir(), "out.jsonl")
+	if got := must(t, "", "export", "--namespace=piers/a", "-o", "-", first); got != exported {
+		t.Errorf("to standard output: got %q, want %q", got, exported)
+	}
 	must(t, "", "export", "--namespace=piers/a", "--output="+copied, second)
 	again, err := os.ReadFile(copied)
 	if err != nil {

@@ -21,7 +21,7 @@ type exportCmd struct {
 // Run exports to a file or to standard output.
 func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
-		if c.Output == "" {
+		if c.Output == "" || c.Output == "-" {
 			_, err := c.export(ctx, env, s, env.Out)
 			return err
 		}
