@@ -25,7 +25,7 @@ var advices = map[codes.Code]string{
 	codes.AlreadyExists:      "%s. Use another idempotency_key for another memory",
 	codes.PermissionDenied:   "not allowed: %s. Do not try again; tell the user",
 	codes.Unauthenticated:    "not allowed: %s. Do not try again; tell the user",
-	codes.ResourceExhausted:  "too much at a time: %s. Wait before you call again, and ask for less",
+	codes.ResourceExhausted:  "not now: %s. Wait before you call again, and tell the user if it lasts",
 	codes.Canceled:           "the call was broken off, perhaps because the memory service stops. Go on without it; later, list shows whether something was stored",
 	codes.DeadlineExceeded:   "the memory service did not answer in time. Go on without it, say so if it matters, and try again later",
 	codes.Unavailable:        "the memory service cannot be reached now. Go on without it, say so if it matters, and try again later",
