@@ -145,7 +145,10 @@ func TestOddTranscripts(t *testing.T) {
 		{"pictures in Codex", codex(`"# Files mentioned by the user:\n\n## a.png: /tmp/a.png\n\n## My request:\nHello\n"},{"type":"input_text","text":"<image name=[Image #1] path=\"/tmp/a.png\">"},{"type":"input_image","image_url":"data:"},{"type":"input_text","text":"</image>"`), "Hello"},
 		{"a heading like that of Codex's editor", codex(`"## My request:\nHello"`), "## My request:\nHello"},
 		{"what Codex says in the user's place", codex(`"<skill>\n<name>review</name>\nRead it all.\n</skill>"`, `"<user_shell_command>\n<command>ls</command>\n</user_shell_command>"`,
-			`"<subagent_notification>\n{}\n</subagent_notification>"`, `"<codex_internal_context source=\"goal\">\nGo on.\n</codex_internal_context>"`, `"<hook_prompt hook_run_id=\"1\">Go on.</hook_prompt>"`, `"<recommended_plugins>\n- x\n</recommended_plugins>"`, `"Hello"`), "Hello"},
+			`"<subagent_notification>\n{}\n</subagent_notification>"`, `"<codex_internal_context source=\"goal\">\nGo on.\n</codex_internal_context>"`, `"<hook_prompt hook_run_id=\"1\">Go on.</hook_prompt>"`, `"<recommended_plugins>\n- x\n</recommended_plugins>"`,
+			`"<user_action>\n  <context>User initiated a review task. Here's the full review output from reviewer model.</context>\n  <action>review</action>\n</user_action>\n"`,
+			`"Warning: apply_patch was requested via exec_command. Use the apply_patch tool instead of exec_command."`,
+			`"Warning: The maximum number of unified exec processes you can keep open is 60 and you currently have 61 processes open."`, `"Hello"`), "Hello"},
 		{"an object in one line", `{"sessionId":"s","projectHash":"h","messages":[{"id":"1","type":"user","content":"Hello"}]}`, "Hello"},
 	} {
 		path := filepath.Join(t.TempDir(), "session")
