@@ -353,7 +353,7 @@ func said(text string) string {
 
 // reply matches what Claude Code keeps as the result of a tool, and the user has said: answers to the agent's questions, and why a tool
 // is refused.
-var reply = regexp.MustCompile(`(?s)^(?:User has answered your questions: (.*)\. You can now continue|The user doesn't want to .*? the user said:\n(?:The user wants to clarify these questions|(.*?)(?:\n\nNote: The user's next message|$)))`)
+var reply = regexp.MustCompile(`(?s)^(?:(?:User has answered your questions|Your questions have been answered|The user answered): (.*)\. (?:You can now continue|Read the answers carefully)|The user doesn't want to .*? the user said:\n(?:The user wants to clarify these questions|(.*?)(?:\n\nNote: The user's next message|$)))`)
 
 // parts is a text, or a list of parts of which some are texts.
 type parts string
