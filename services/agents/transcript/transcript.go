@@ -328,7 +328,7 @@ var (
 	// arguments are what the user says to a command of the agent's, such as /fix.
 	arguments = regexp.MustCompile(`(?s)^<command-.*<command-args>(.*)</command-args>`)
 	// notes are the beginnings of messages that nobody said.
-	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|teammate-message|turn_aborted|skill>|user_shell_command|subagent_notification|codex_internal_context|goal_context|hook_prompt|recommended_plugins|app-context|user_action)|Warning: (?:apply_patch was requested via |The maximum number of unified exec processes )|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
+	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|teammate-message|agent-message|cross-session-message|turn_aborted|skill>|user_shell_command|subagent_notification|codex_internal_context|goal_context|hook_prompt|recommended_plugins|app-context|user_action)|Warning: (?:apply_patch was requested via |The maximum number of unified exec processes )|Another Claude session sent a message:|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
 )
 
 // between matches texts between a tag and its end.
