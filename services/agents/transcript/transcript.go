@@ -323,8 +323,9 @@ var (
 	// inserted is what programs put into messages, with what is between the tags.
 	inserted = between("system-reminder", "environment_context", "user_instructions", "permissions instructions", "collaboration_mode", "INSTRUCTIONS", "memories",
 		"ide_selection", "ide_opened_file", "ide_diagnostics", "hook_context")
-	// extra is what Codex's editors put before a request and around pictures, how ChatGPT cites, and the files that Gemini CLI reads.
-	extra = regexp.MustCompile(`(?s)^# (?:Context from my IDE setup|Files mentioned by the user|Review findings|Selected text):\n.*?\n## My request(?: for Codex)?:\n|<image name=\[Image #\d+\][^>]*>\s*</image>|\x{e200}(?:file)?cite\x{e202}[^\x{e201}]*\x{e201}|--- Content from referenced files ---\n.*?\n--- End of content ---`)
+	// extra is what Codex's editors put before a request and around pictures, what Claude Code puts around pasted text, how ChatGPT cites, and
+	// the files that Gemini CLI reads.
+	extra = regexp.MustCompile(`(?s)^# (?:Context from my IDE setup|Files mentioned by the user|Review findings|Selected text):\n.*?\n## My request(?: for Codex)?:\n|<image name=\[Image #\d+\][^>]*>\s*</image>|</?pasted_content id="[0-9a-f]+">\n?|\x{e200}(?:file)?cite\x{e202}[^\x{e201}]*\x{e201}|--- Content from referenced files ---\n.*?\n--- End of content ---`)
 	// arguments are what the user says to a command of the agent's, such as /fix.
 	arguments = regexp.MustCompile(`(?s)^<command-.*<command-args>(.*)</command-args>`)
 	// notes are the beginnings of messages that nobody said.
