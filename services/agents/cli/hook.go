@@ -125,6 +125,8 @@ const (
 	leaving = 10
 	// storing bounds the process that the hook leaves behind.
 	storing = time.Minute
+	// settling is how long that process waits before it reads the transcript. Agents may write the last of it after the event.
+	settling = time.Second
 )
 
 // Run never fails: agents treat a failed hook as a veto on the prompt.
@@ -232,6 +234,11 @@ func (c *hookCmd) detach(env *Env, s hook.Session) error {
 func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, storing)
 	defer cancel()
+	select {
+	case <-time.After(settling):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return err

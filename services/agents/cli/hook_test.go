@@ -139,3 +139,31 @@ func TestHookLeavesNothingBehind(t *testing.T) {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }
+
+// Agents send the event before they have written all that was said. What an agent is about to do is no answer.
+func TestCaptureWaitsForTheTranscript(t *testing.T) {
+	t.Parallel()
+	address, session := serve(t), filepath.Join(t.TempDir(), "s1.jsonl")
+	file, err := os.Create(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	say := func(id, role, text string) {
+		_, _ = fmt.Fprintf(file, `{"type":%q,"uuid":%q,"sessionId":"s1","timestamp":%q,"message":{"content":%q}}`+"\n", role, id, clock().Format(time.RFC3339Nano), text)
+	}
+	say("1", "user", "When is the harbour crane serviced?")
+	say("2", "assistant", "I will look into the calendar of services first.")
+	time.AfterFunc(100*time.Millisecond, func() { say("3", "assistant", "The harbour crane is serviced in spring.") })
+	event := `{"session_id":"s1","transcript_path":"` + session + `","hook_event_name":"Stop"}`
+	state := t.TempDir()
+	code := cli.Run(t.Context(), []string{"hook", "--detached", "--address=" + address}, cli.Env{
+		In: strings.NewReader(event), Out: io.Discard, Err: io.Discard, Now: clock, Started: time.Now(),
+		Getenv: func(name string) string { return map[string]string{"XDG_STATE_HOME": state, "HOME": state}[name] },
+	})
+	stored := must(t, "", "export", "--address="+address)
+	wantContains(t, "what was said", stored, "When is the harbour crane serviced?", "The harbour crane is serviced in spring.")
+	if code != 0 || strings.Contains(stored, "I will look") {
+		t.Errorf("exit code %d, stored %s", code, stored)
+	}
+}
