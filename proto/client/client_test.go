@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -245,4 +246,33 @@ func TestFake(t *testing.T) {
 	if err != nil || len(got.GetMemories()) != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
+}
+
+// A gateway that is back after an hour is found within seconds. gRPC by itself looks for it every two minutes.
+func TestComesBackSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Time
+		c, err := client.Dial("passthrough:///gateway", client.WithDialOptions(grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			tries = append(tries, time.Now())
+			return nil, errors.New("the gateway is down")
+		})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Memories.Remember(t.Context(), &triskelev1.RememberRequest{}); status.Code(err) != codes.Unavailable {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(time.Hour)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for i, at := range tries[1:] {
+			if pause := at.Sub(tries[i]); pause > 10*time.Second {
+				t.Fatalf("looks for the gateway %v after the last time", pause)
+			}
+		}
+		t.Logf("%d tries", len(tries))
+	})
 }

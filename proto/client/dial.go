@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/health" // registers the client's side of health checking
@@ -21,6 +22,8 @@ const (
 	DefaultTimeout = 10 * time.Second
 	// maxMessage is the size in bytes of the largest message that a gateway sends.
 	maxMessage = 96 << 20
+	// connectPause is the longest pause between two tries to connect, and connectTime the least time of a try.
+	connectPause, connectTime = 5 * time.Second, 20 * time.Second
 )
 
 // serviceConfig spreads calls over those replicas behind a name whose health is SERVING. gRPC retries reads with backoff if a
@@ -68,8 +71,8 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 }
 
 // Dial prepares a connection to a gateway. The target is in gRPC's name syntax: host:port, or dns:///host:port for all
-// addresses of a name. Dial does not wait for the gateway: while it is down, calls fail with UNAVAILABLE. Close the client
-// when done.
+// addresses of a name. Dial does not wait for the gateway: while it is down, calls fail with UNAVAILABLE, and succeed again a few
+// seconds after it is back. Close the client when done.
 func Dial(target string, options ...Option) (*Client, error) {
 	s := settings{timeout: DefaultTimeout}
 	for _, option := range options {
@@ -79,7 +82,10 @@ func Dial(target string, options ...Option) (*Client, error) {
 	if s.tls != nil {
 		transport = credentials.NewTLS(s.tls)
 	}
+	pauses := backoff.DefaultConfig
+	pauses.MaxDelay = connectPause
 	dial := []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pauses, MinConnectTimeout: connectTime}),
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDefaultServiceConfig(serviceConfig),
 		grpc.WithDisableServiceConfig(), // a name server must not change it
