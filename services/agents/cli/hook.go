@@ -244,7 +244,13 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
 		return err
 	}
 	c.process.Store(process)
-	session := capture.Session{Path: s.Transcript, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now()}
+	path := s.Transcript
+	if _, err := os.Stat(path); err != nil { // some versions of Claude Code name a worktree's file, and write that of the project
+		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(path)), "*", filepath.Base(path))); len(found) > 0 {
+			path = found[0]
+		}
+	}
+	session := capture.Session{Path: path, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now()}
 	if folder, err := env.home().State("triskele"); err == nil {
 		session.State = filepath.Join(folder, "capture") // what was forgotten does not come back
 	}

@@ -140,6 +140,29 @@ func TestHookLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+// said writes a record of Claude Code's.
+func said(t *testing.T, file io.Writer, id, role, text string) {
+	t.Helper()
+	if _, err := fmt.Fprintf(file, `{"type":%q,"uuid":%q,"sessionId":"s1","timestamp":%q,"message":{"content":%q}}`+"\n", role, id, clock().Format(time.RFC3339Nano), text); err != nil {
+		t.Error(err)
+	}
+}
+
+// captured runs the process that a hook leaves behind, and returns what is stored then.
+func captured(t *testing.T, address, session string) string {
+	t.Helper()
+	state := t.TempDir()
+	code := cli.Run(t.Context(), []string{"hook", "--detached", "--address=" + address}, cli.Env{
+		In:  strings.NewReader(`{"session_id":"s1","transcript_path":"` + session + `","hook_event_name":"Stop"}`),
+		Out: io.Discard, Err: io.Discard, Now: clock, Started: time.Now(),
+		Getenv: func(name string) string { return map[string]string{"XDG_STATE_HOME": state, "HOME": state}[name] },
+	})
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	return must(t, "", "export", "--address="+address)
+}
+
 // Agents send the event before they have written all that was said. What an agent is about to do is no answer.
 func TestCaptureWaitsForTheTranscript(t *testing.T) {
 	t.Parallel()
@@ -149,21 +172,29 @@ func TestCaptureWaitsForTheTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	say := func(id, role, text string) {
-		_, _ = fmt.Fprintf(file, `{"type":%q,"uuid":%q,"sessionId":"s1","timestamp":%q,"message":{"content":%q}}`+"\n", role, id, clock().Format(time.RFC3339Nano), text)
-	}
-	say("1", "user", "When is the harbour crane serviced?")
-	say("2", "assistant", "I will look into the calendar of services first.")
-	time.AfterFunc(100*time.Millisecond, func() { say("3", "assistant", "The harbour crane is serviced in spring.") })
-	event := `{"session_id":"s1","transcript_path":"` + session + `","hook_event_name":"Stop"}`
-	state := t.TempDir()
-	code := cli.Run(t.Context(), []string{"hook", "--detached", "--address=" + address}, cli.Env{
-		In: strings.NewReader(event), Out: io.Discard, Err: io.Discard, Now: clock, Started: time.Now(),
-		Getenv: func(name string) string { return map[string]string{"XDG_STATE_HOME": state, "HOME": state}[name] },
-	})
-	stored := must(t, "", "export", "--address="+address)
+	said(t, file, "1", "user", "When is the harbour crane serviced?")
+	said(t, file, "2", "assistant", "I will look into the calendar of services first.")
+	time.AfterFunc(100*time.Millisecond, func() { said(t, file, "3", "assistant", "The harbour crane is serviced in spring.") })
+	stored := captured(t, address, session)
 	wantContains(t, "what was said", stored, "When is the harbour crane serviced?", "The harbour crane is serviced in spring.")
-	if code != 0 || strings.Contains(stored, "I will look") {
-		t.Errorf("exit code %d, stored %s", code, stored)
+	if strings.Contains(stored, "I will look") {
+		t.Errorf("stored %s", stored)
 	}
+}
+
+// Claude Code in a worktree may name a file that would be the worktree's, and write that of the project.
+func TestCaptureFindsTheTranscript(t *testing.T) {
+	t.Parallel()
+	projects := t.TempDir()
+	session := filepath.Join(projects, "-work", "s1.jsonl")
+	if err := os.Mkdir(filepath.Dir(session), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	said(t, file, "1", "user", "When is the harbour crane serviced?")
+	wantContains(t, "what was said", captured(t, serve(t), filepath.Join(projects, "-work--claude-worktrees-crane", "s1.jsonl")), "When is the harbour crane serviced?")
 }
