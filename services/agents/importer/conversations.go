@@ -44,6 +44,9 @@ var _ Source = (*Conversations)(nil)
 // compressed is the end of the names of sessions that Codex has compressed, as it does after a week.
 const compressed = ".zst"
 
+// subagents is the name of folders in which Claude Code keeps what is no session of the user's.
+const subagents = "subagents"
+
 // names are the patterns of files in folders and archives, by format.
 var names = map[transcript.Format][]string{
 	transcript.ClaudeCode: {"*.jsonl"}, transcript.Codex: {"rollout-*.jsonl", "rollout-*.jsonl" + compressed}, transcript.Gemini: {"session-*.json", "session-*.jsonl"},
@@ -103,6 +106,9 @@ func (c *Conversations) Total() int64 { return c.total }
 func (c *Conversations) add(name string, entry fs.DirEntry, err error) error {
 	if err != nil && name != "." {
 		c.unread = append(c.unread, skip(name, "folder cannot be read", reason(err)))
+		return fs.SkipDir
+	}
+	if err == nil && entry.IsDir() && path.Base(name) == subagents {
 		return fs.SkipDir
 	}
 	if err != nil || entry.IsDir() {

@@ -1,6 +1,7 @@
 package importer_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,30 @@ func TestLinkedSessions(t *testing.T) {
 	got := read(t, source)
 	if len(got) != 3 || got["b.jsonl:1"].Memory == nil || got["project"].Problem.Reason != "link to a folder" || got["gone.jsonl"].Problem.Reason != "not readable" {
 		t.Errorf("got %+v, want a turn, a link to a folder and one to nothing", got)
+	}
+}
+
+// What Claude Code's subagents and workflows have said is beside the session that started them, and so is a journal of each workflow. None
+// of that is a session of the user's.
+func TestSubagents(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for path, text := range map[string]string{
+		"p/s.jsonl": `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"When is the harbour crane serviced?"}}`,
+		"p/s/subagents/workflows/wf_1/journal.jsonl": `{"type":"started","key":"v2:a","agentId":"a1"}`,
+		"p/s/subagents/agent-a1.jsonl":               `{"type":"user","uuid":"2","sessionId":"s","isSidechain":true,"message":{"content":"Look the harbour crane up in the calendar."}}`,
+	} {
+		path = filepath.Join(folder, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text+"\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, source); len(got) != 1 || got["p/s.jsonl:1"].Memory == nil {
+		t.Errorf("got %+v, want the user's turn alone", got)
 	}
 }
 
