@@ -17,7 +17,7 @@ import (
 const synthetic = "<synthetic>"
 
 // agentsOwn are the origins of messages that programs and other agents send in the user's place.
-var agentsOwn = []string{"peer", "coordinator", "task-notification"}
+var agentsOwn = []string{"peer", "coordinator", "task-notification", "auto-continuation"}
 
 // mostBranches bounds the branches of branches.
 const mostBranches = 100
@@ -92,6 +92,7 @@ func (c *claude) message(line []byte, _ int64) (Turn, bool) {
 			Type   string
 			Mode   string `json:"commandMode"`
 			Meta   bool   `json:"isMeta"`
+			Origin struct{ Kind string }
 			Prompt parts
 		}
 	}
@@ -99,7 +100,7 @@ func (c *claude) message(line []byte, _ int64) (Turn, bool) {
 		return Turn{}, false
 	}
 	role, text := map[string]string{"user": User, "assistant": Agent}[r.Type], r.Message.Content
-	if a := r.Attachment; a.Type == "queued_command" && a.Mode == "prompt" && !a.Meta { // the user said it while the agent was at work
+	if a := r.Attachment; a.Type == "queued_command" && a.Mode == "prompt" && !a.Meta && !slices.Contains(agentsOwn, a.Origin.Kind) { // the user said it while the agent was at work
 		role, text = User, a.Prompt
 	}
 	said := origin{r.SessionID, r.UUID}
