@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -11,30 +12,29 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Forward serves record calls by a connection to the memory service, so that agents need one address only. Errors of the memory
-// service are public already and pass unchanged, except the transport's. The server must be an rpc.Server, which intercepts all calls.
-func Forward(server grpc.ServiceRegistrar, memory grpc.ClientConnInterface) {
-	service := triskelev1.MemoryService_ServiceDesc
-	service.Methods, service.Streams = nil, nil
-	methods := triskelev1.File_triskele_v1_memory_proto.Services().ByName("MemoryService").Methods()
-	for i := range methods.Len() {
-		f := forwarder{memory, methods.Get(i), rpc.NameOf(methods.Get(i))}
-		name, requests, answers := string(f.method.Name()), f.method.IsStreamingClient(), f.method.IsStreamingServer()
+// Forward serves a service, described in its file, by a connection to it, so that agents need one address only. Errors of the service are public
+// already and pass unchanged, except the transport's. The server must be an rpc.Server, which intercepts all calls.
+func Forward(server grpc.ServiceRegistrar, to grpc.ClientConnInterface, file protoreflect.FileDescriptor) {
+	service := file.Services().Get(0)
+	desc := grpc.ServiceDesc{ServiceName: string(service.FullName()), Metadata: file.Path()}
+	for i := range service.Methods().Len() {
+		method := service.Methods().Get(i)
+		f := forwarder{to, method, rpc.NameOf(method)}
+		name, requests, answers := string(method.Name()), method.IsStreamingClient(), method.IsStreamingServer()
 		if requests || answers {
-			service.Streams = append(service.Streams, grpc.StreamDesc{StreamName: name, Handler: f.stream, ClientStreams: requests, ServerStreams: answers})
+			desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: name, Handler: f.stream, ClientStreams: requests, ServerStreams: answers})
 		} else {
-			service.Methods = append(service.Methods, grpc.MethodDesc{MethodName: name, Handler: f.unary})
+			desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: name, Handler: f.unary})
 		}
 	}
-	server.RegisterService(&service, nil)
+	server.RegisterService(&desc, nil)
 }
 
 // forwarder forwards calls of a method.
 type forwarder struct {
-	memory grpc.ClientConnInterface
+	to     grpc.ClientConnInterface
 	method protoreflect.MethodDescriptor
 	name   string
 }
@@ -46,8 +46,8 @@ func (f forwarder) unary(_ any, ctx context.Context, decode func(any) error, int
 	}
 	return intercept(ctx, request, &grpc.UnaryServerInfo{FullMethod: f.name}, func(ctx context.Context, request any) (any, error) {
 		answer := rpc.NewMessage(f.method.Output())
-		if err := f.memory.Invoke(ctx, f.name, request, answer); err != nil {
-			return nil, hideAddress(err)
+		if err := f.to.Invoke(ctx, f.name, request, answer); err != nil {
+			return nil, f.hideAddress(err)
 		}
 		return answer, nil
 	})
@@ -57,9 +57,9 @@ func (f forwarder) unary(_ any, ctx context.Context, decode func(any) error, int
 func (f forwarder) stream(_ any, outer grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(outer.Context()) // ends the inner call with the outer one
 	defer cancel()
-	inner, err := f.memory.NewStream(ctx, &grpc.StreamDesc{ClientStreams: f.method.IsStreamingClient(), ServerStreams: f.method.IsStreamingServer()}, f.name)
+	inner, err := f.to.NewStream(ctx, &grpc.StreamDesc{ClientStreams: f.method.IsStreamingClient(), ServerStreams: f.method.IsStreamingServer()}, f.name)
 	if err != nil {
-		return hideAddress(err)
+		return f.hideAddress(err)
 	}
 	var refused error // of a request; the inner call does those before it
 	for number := 1; ; number++ {
@@ -86,7 +86,7 @@ func (f forwarder) stream(_ any, outer grpc.ServerStream) error {
 			return nil
 		}
 		if err != nil {
-			return hideAddress(err)
+			return f.hideAddress(err)
 		}
 		if err := rpc.SendInTime(outer.SendMsg, any(answer), rpc.SendTime); err != nil || !f.method.IsStreamingServer() {
 			return err
@@ -95,9 +95,9 @@ func (f forwarder) stream(_ any, outer grpc.ServerStream) error {
 }
 
 // hideAddress replaces the text of a transport error, which quotes the peer's address. Those of the service itself have details.
-func hideAddress(err error) error {
+func (f forwarder) hideAddress(err error) error {
 	if st := status.Convert(err); st.Code() == codes.Unavailable && len(st.Details()) == 0 {
-		return status.Error(codes.Unavailable, "the memory service cannot be reached")
+		return status.Errorf(codes.Unavailable, "the %s service cannot be reached", strings.ToLower(strings.TrimSuffix(string(f.method.Parent().Name()), "Service")))
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 // forwarding are the handlers of a gateway that forwards.
@@ -21,7 +22,7 @@ type forwarding struct{ grpc.ServiceDesc }
 func (f *forwarding) RegisterService(service *grpc.ServiceDesc, _ any) { f.ServiceDesc = *service }
 
 func forward(to grpc.ClientConnInterface) (f forwarding) {
-	gateway.Forward(&f, to)
+	gateway.Forward(&f, to, triskelev1.File_triskele_v1_memory_proto)
 	return f
 }
 

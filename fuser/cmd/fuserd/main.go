@@ -95,7 +95,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 		return err
 	}
 	triskelev1.RegisterRecallServiceServer(server, g)
-	gateway.Forward(server, conn)
+	gateway.Forward(server, conn, triskelev1.File_triskele_v1_memory_proto)
 	server.CompileRules()
 	// Ready as soon as it listens: a gateway whose legs are down still answers.
 	server.Ready()

@@ -17,16 +17,17 @@ import (
 	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/capture"
 	"github.com/triskele/triskele/services/agents/mcpserver"
 )
@@ -96,14 +97,19 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	var calls grpc.ClientConnInterface = conn
-	if listener != nil && listener.Gate != nil {
-		calls = rpc.WithGate(conn, listener.Gate)
+	tel := process.Service("triskele")
+	if listener != nil && listener.Gate != nil { // every tool's call passes it
+		inside := rpc.NewServer(tel, log)
+		inside.Gate = listener.Gate
+		gateway.Forward(inside, conn, triskelev1.File_triskele_v1_recall_proto)
+		gateway.Forward(inside, conn, triskelev1.File_triskele_v1_memory_proto)
+		defer inside.Stop()
+		conn = rpc.NewLocal(inside, tel)
 	}
 	if c.Offer.Namespace = c.Namespace; listener == nil { // the agent has started this process in its own folder
 		c.Offer.Project = capture.Repository(strings.ToValidUTF8(env.Folder, ""))
 	}
-	server := mcpserver.New(calls, c.Offer, process.Service("triskele"), log)
+	server := mcpserver.New(conn, c.Offer, tel, log)
 	if listener != nil {
 		c.serve(ctx, env, listener, server, log)
 		return nil
@@ -234,7 +240,7 @@ func known(listener *auth.HTTPListener, issued bool, next http.Handler) http.Han
 func shown(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
-			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", extra.Header.Get("Authorization")))
+			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", extra.Header.Get("Authorization"))
 			if from, ok := extra.TokenInfo.Extra["peer"].(*peer.Peer); ok {
 				ctx = peer.NewContext(ctx, from)
 			}

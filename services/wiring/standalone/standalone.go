@@ -211,7 +211,7 @@ func (s *System) startGateway(legs []triskelev1.LegServiceClient) (err error) {
 // Register adds the gateway to a server of the caller, which authenticates callers, and makes it ready. Close drains it.
 func (s *System) Register(server *rpc.Server) {
 	triskelev1.RegisterRecallServiceServer(server, s.gateway)
-	gateway.Forward(server, s.memories)
+	gateway.Forward(server, s.memories, triskelev1.File_triskele_v1_memory_proto)
 	s.ready(server)
 }
 
