@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/platform/options"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -62,17 +62,17 @@ func ParseLeg(text string) (Leg, error) {
 			leg.Trust = known.Trust
 		}
 	}
-	err := parseOptions(query, map[string]option{
-		"weight": parsed(&leg.Weight, parseFloat),
-		"trust":  parsed(&leg.Trust, parseFloat),
-		"depth":  parsed(&leg.Depth, strconv.Atoi),
-		"quota":  parsed(&leg.Quota, strconv.Atoi),
-		"limit":  parsed(&leg.Limit, strconv.Atoi),
-		"shed":   parsed(&leg.Shed, strconv.Atoi),
-		"hedge":  parsed(&leg.Hedge, strconv.ParseBool),
-		"cap":    parsed(&leg.Budget.Cap, time.ParseDuration),
-		"min":    parsed(&leg.Budget.Min, time.ParseDuration),
-		"share":  parsed(&leg.Budget.Share, parseFloat),
+	err := options.Set(query, map[string]options.Option{
+		"weight": options.Parsed(&leg.Weight, parseFloat),
+		"trust":  options.Parsed(&leg.Trust, parseFloat),
+		"depth":  options.Parsed(&leg.Depth, strconv.Atoi),
+		"quota":  options.Parsed(&leg.Quota, strconv.Atoi),
+		"limit":  options.Parsed(&leg.Limit, strconv.Atoi),
+		"shed":   options.Parsed(&leg.Shed, strconv.Atoi),
+		"hedge":  options.Parsed(&leg.Hedge, strconv.ParseBool),
+		"cap":    options.Parsed(&leg.Budget.Cap, time.ParseDuration),
+		"min":    options.Parsed(&leg.Budget.Min, time.ParseDuration),
+		"share":  options.Parsed(&leg.Budget.Share, parseFloat),
 	})
 	if err != nil {
 		return wrong(err.Error())
@@ -92,36 +92,7 @@ func ParseLeg(text string) (Leg, error) {
 	return leg, nil
 }
 
-// option sets an option from its text.
-type option func(text string) error
-
-// parsed is an option that parse reads.
-func parsed[T any](to *T, parse func(string) (T, error)) option {
-	return func(text string) (err error) {
-		*to, err = parse(text)
-		return err
-	}
-}
-
 func parseFloat(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-
-// parseOptions sets options from a URL query. The last value of an option counts.
-func parseOptions(query string, options map[string]option) error {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return errors.New("the options cannot be read")
-	}
-	for name, all := range values {
-		set, known := options[name]
-		if !known {
-			return errors.New("there is no option " + name)
-		}
-		if set(all[len(all)-1]) != nil {
-			return errors.New(name + " cannot be read")
-		}
-	}
-	return nil
-}
 
 // DefaultLegs are the three legs, at the given targets by name. Their weights are equal. The graph counts more if it understood
 // the query, as docs/evidence found best. Under load the graph is shed first, then dense, and lexical never.
@@ -149,9 +120,9 @@ func ParseMemory(text string) (MemoryConfig, error) {
 	memory := MemoryConfig{Limit: defaultCalls}
 	var query string
 	memory.Target, query, _ = strings.Cut(text, "?")
-	err := parseOptions(query, map[string]option{
-		"cap":   parsed(&memory.Cap, time.ParseDuration),
-		"limit": parsed(&memory.Limit, strconv.Atoi),
+	err := options.Set(query, map[string]options.Option{
+		"cap":   options.Parsed(&memory.Cap, time.ParseDuration),
+		"limit": options.Parsed(&memory.Limit, strconv.Atoi),
 	})
 	if err != nil || memory.Target == "" {
 		return MemoryConfig{}, fmt.Errorf("memory service %q: want %s", text, MemoryForm)

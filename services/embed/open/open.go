@@ -5,10 +5,10 @@ package open
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/triskele/triskele/fuser/platform/options"
 	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/model2vec"
@@ -50,12 +50,12 @@ var keyVariables = map[string]string{"openai": "OPENAI_API_KEY", "voyage": "VOYA
 // key, or "".
 func Open(spec string, key func(provider string) string) (embedder embed.Embedder, err error) {
 	kind, place, _ := strings.Cut(spec, ":")
-	name, options, _ := strings.Cut(spec, "?")
+	name, query, _ := strings.Cut(spec, "?")
 	switch {
 	case spec == "builtin":
 		return static.Builtin()
 	case name == "hashed":
-		embedder, err = openHashed(options)
+		embedder, err = openHashed(query)
 	case kind == "model2vec":
 		embedder, err = model2vec.Load(place)
 	case kind == "transformer":
@@ -73,21 +73,10 @@ func Open(spec string, key func(provider string) string) (embedder embed.Embedde
 
 // openHashed reads the option of the hashed embedder, dims.
 func openHashed(query string) (embed.Embedder, error) {
-	options, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, fmt.Errorf("options: %w", err)
-	}
-	for name := range options {
-		if name != "dims" {
-			return nil, fmt.Errorf("option %s is unknown: there is dims", name)
-		}
-	}
-	if !options.Has("dims") {
-		return embed.NewHashed(), nil
-	}
-	dims, err := strconv.Atoi(options.Get("dims"))
-	if err != nil {
-		return nil, fmt.Errorf("option dims: %q is not a number", options.Get("dims"))
+	hashed := embed.NewHashed()
+	dims := hashed.Model().Dimensions
+	if err := options.Set(query, map[string]options.Option{"dims": options.Parsed(&dims, strconv.Atoi)}); err != nil {
+		return nil, err
 	}
 	return embed.NewFolded(dims)
 }
@@ -95,23 +84,15 @@ func openHashed(query string) (embed.Embedder, error) {
 // openTransformer reads FOLDER[?OPTIONS].
 func openTransformer(place string) (embed.Embedder, error) {
 	folder, query, _ := strings.Cut(place, "?")
-	given, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, fmt.Errorf("options: %w", err)
+	var prompts transformer.Options
+	given := func(text string) (*string, error) { return &text, nil }
+	if err := options.Set(query, map[string]options.Option{
+		"query_prefix":    options.Parsed(&prompts.QueryPrefix, given),
+		"document_prefix": options.Parsed(&prompts.DocumentPrefix, given),
+	}); err != nil {
+		return nil, err
 	}
-	var options transformer.Options
-	for name, values := range given {
-		value := values[len(values)-1]
-		switch name {
-		case "query_prefix":
-			options.QueryPrefix = &value
-		case "document_prefix":
-			options.DocumentPrefix = &value
-		default:
-			return nil, fmt.Errorf("option %s is unknown: there are query_prefix and document_prefix", name)
-		}
-	}
-	return transformer.Load(folder, options)
+	return transformer.Load(folder, prompts)
 }
 
 // openRemote reads [URL#]MODEL[?OPTIONS]. The options come last, so that URLs need no escapes.
@@ -125,34 +106,17 @@ func openRemote(provider, place, key string) (embed.Embedder, error) {
 		return nil, fmt.Errorf("%s needs a key: give --embedder-key-file, TRISKELE_EMBEDDER_KEY or %s", provider, keyVariables[provider])
 	}
 	config := remote.Config{Provider: provider, URL: server, Model: model, Key: key}
-	options, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, fmt.Errorf("options: %w", err)
-	}
-	for name, values := range options {
-		value := values[len(values)-1]
-		var err error
-		switch name {
-		case "dims":
-			config.Dimensions, err = strconv.Atoi(value)
-		case "shorten":
-			config.Shorten, err = strconv.ParseBool(value)
-		case "batch":
-			config.Batch, err = strconv.Atoi(value)
-		case "max_bytes":
-			config.MaxText, err = strconv.Atoi(value)
-		case "concurrency":
-			config.Concurrency, err = strconv.Atoi(value)
-		case "query_prefix":
-			config.QueryPrefix = value
-		case "document_prefix":
-			config.DocumentPrefix = value
-		default:
-			return nil, fmt.Errorf("option %s is unknown: there are dims, shorten, query_prefix, document_prefix, batch, max_bytes and concurrency", name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("option %s: %q is not a %s", name, value, map[bool]string{true: "truth value", false: "number"}[name == "shorten"])
-		}
+	text := func(text string) (string, error) { return text, nil }
+	if err := options.Set(query, map[string]options.Option{
+		"dims":            options.Parsed(&config.Dimensions, strconv.Atoi),
+		"shorten":         options.Parsed(&config.Shorten, strconv.ParseBool),
+		"batch":           options.Parsed(&config.Batch, strconv.Atoi),
+		"max_bytes":       options.Parsed(&config.MaxText, strconv.Atoi),
+		"concurrency":     options.Parsed(&config.Concurrency, strconv.Atoi),
+		"query_prefix":    options.Parsed(&config.QueryPrefix, text),
+		"document_prefix": options.Parsed(&config.DocumentPrefix, text),
+	}); err != nil {
+		return nil, err
 	}
 	return remote.New(config)
 }
