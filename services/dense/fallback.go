@@ -173,39 +173,24 @@ type hnswIndex struct {
 	mu       sync.Mutex
 	building bool
 	tried    time.Time // to build
-	looked   time.Time
-	valid    bool // when looked
 }
 
-// An index is looked for every lookForIndex. Building is tried again after tryAgain.
-const lookForIndex, tryAgain = 10 * time.Second, 10 * time.Minute
+// tryAgain is when building is tried again, and besideAgain is after another process was found to build.
+const tryAgain, besideAgain = 10 * time.Minute, 10 * time.Second
 
-// hasIndex reports whether there is an index. No search waits for another one's question.
+// hasIndex reports whether there is an index.
 func (l *Leg) hasIndex(ctx context.Context) (valid bool, err error) {
-	x := &l.index
-	x.mu.Lock()
-	valid = x.valid
-	known := valid || time.Since(x.looked) < lookForIndex
-	x.mu.Unlock()
-	if known {
-		return valid, nil
-	}
-	if err := l.Or(l.models.store.Pool).QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_index WHERE indisvalid AND indexrelid = to_regclass($1))`,
-		fmt.Sprintf("dense.vectors_near_%d", l.model)).Scan(&valid); err != nil {
-		return false, err
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.valid, x.looked = valid, time.Now()
-	return valid, nil
+	err = l.Or(l.models.store.Pool).QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_index WHERE indisvalid AND indexrelid = to_regclass($1))`,
+		fmt.Sprintf("dense.vectors_near_%d", l.model)).Scan(&valid)
+	return valid, err
 }
 
-// wantIndex has the index built in the background, unless it is there or was tried lately.
+// wantIndex has the index built in the background, unless that was tried lately.
 func (l *Leg) wantIndex() {
 	x := &l.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.valid || x.building || time.Since(x.tried) < tryAgain {
+	if x.building || time.Since(x.tried) < tryAgain {
 		return
 	}
 	x.building, x.tried = true, time.Now()
@@ -217,9 +202,8 @@ func (l *Leg) wantIndex() {
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.building, x.looked = false, time.Time{}
-		if errors.Is(err, errNotAlone) { // another process builds it
-			x.tried = time.Now().Add(lookForIndex - tryAgain)
+		if x.building = false; errors.Is(err, errNotAlone) {
+			x.tried = time.Now().Add(besideAgain - tryAgain)
 		}
 	}()
 }
