@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"regexp"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -22,8 +21,10 @@ func FromJSON(options protojson.UnmarshalOptions, text []byte, into proto.Messag
 	if err == nil {
 		return nil
 	}
-	if at := halfEscape(text); at >= 0 {
-		return fmt.Errorf("byte %d: %s is half of a surrogate pair, which needs its other half", at+1, text[at:at+escapeSize])
+	for _, found := range escape.FindAllSubmatchIndex(text, -1) {
+		if found[2] >= 0 {
+			return fmt.Errorf("byte %d: %s is half of a surrogate pair, which needs its other half", found[0]+1, text[found[0]:found[1]])
+		}
 	}
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])
@@ -44,39 +45,8 @@ func FromJSON(options protojson.UnmarshalOptions, text []byte, into proto.Messag
 	return nil
 }
 
-const escapeSize = len(`\u0000`)
-
-// halfEscape returns where a JSON text has an escape such as \ud800 without the other half of its character, or -1.
-func halfEscape(text []byte) int {
-	for i := 0; i < len(text); i++ {
-		if text[i] != '\\' {
-			continue
-		}
-		first, ok := escaped(text[i:])
-		if !ok {
-			i++ // \" and the like
-			continue
-		}
-		if utf16.IsSurrogate(first) {
-			second, _ := escaped(text[i+escapeSize:])
-			if utf16.DecodeRune(first, second) == utf8.RuneError {
-				return i
-			}
-			i += escapeSize
-		}
-		i += escapeSize - 1
-	}
-	return -1
-}
-
-// escaped returns the character of an escape at the beginning of a JSON text, if it begins with one.
-func escaped(text []byte) (rune, bool) {
-	if len(text) < escapeSize || !bytes.HasPrefix(text, []byte(`\u`)) {
-		return 0, false
-	}
-	code, err := strconv.ParseUint(string(text[2:escapeSize]), 16, 16)
-	return rune(code), err == nil
-}
+// escape matches the escapes of a JSON text, a surrogate pair as one. Its group is half of one, such as \ud800.
+var escape = regexp.MustCompile(`(?s)\\(?:u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}|(u[dD][89a-fA-F][[:xdigit:]]{2})|.)`)
 
 // inFull replaces short names in a message's JSON object, and reports whether there were any.
 func inFull(message protoreflect.MessageDescriptor, value any) (found bool) {
