@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/triskele/triskele/services/agents/transcript"
 )
 
 // event is the JSON that an agent sends. Agents name the event of a prompt differently: UserPromptSubmit in Claude Code, Codex and
@@ -15,7 +17,7 @@ import (
 type event struct {
 	Session
 	Name             string `json:"hook_event_name"`
-	Source           string `json:"source"` // of a SessionStart: startup, resume, clear or compact
+	Source           string `json:"source"` // of a SessionStart: startup, resume, fork, clear or compact
 	Prompt           string `json:"prompt"`
 	HookName         string `json:"hookName"`
 	UserPromptSubmit struct {
@@ -42,13 +44,12 @@ func read(in io.Reader) (event, error) {
 	return e, nil
 }
 
-// query returns the text to search for: the prompt, or the beginning and the end of a long one. Of a command to the agent, such as /fix,
-// it is what stands behind the name.
+// query returns the text to search for: what somebody said in the prompt, or the beginning and the end of that if it is long. Of a command
+// to the agent, such as /fix, it is what stands behind the name. Agents also send their own notes as prompts, such as that a task has ended.
 func (e event) query() (string, error) {
-	text := cmp.Or(strings.TrimSpace(e.Prompt), strings.TrimSpace(e.UserPromptSubmit.Prompt))
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, " "), "\x00", " ")
+	text := transcript.Said(cmp.Or(e.Prompt, e.UserPromptSubmit.Prompt))
 	if text == "" {
-		return "", errors.New("the event has no prompt")
+		return "", errors.New("the event has no prompt that somebody said")
 	}
 	if name, words, _ := strings.Cut(strings.Join(strings.Fields(text), " "), " "); strings.HasPrefix(name, "/") && !strings.Contains(name[1:], "/") { // not a path
 		if text = words; len(text) < leastWords {

@@ -174,6 +174,7 @@ func TestSilence(t *testing.T) {
 		"a gateway that is busy":   {crane, failing(codes.ResourceExhausted), "too much to do"},
 		"an empty prompt":          {`{"prompt":" \n"}`, near, "no prompt"},
 		"a command":                {`{"prompt":"/compact now"}`, near, "command"},
+		"an agent's own note":      {`{"prompt":"<task-notification>\nThe crane's report is ready.\n</task-notification>"}`, near, "no prompt"},
 		"nothing found":            {crane, answering(), "nothing"},
 		"unlike":                   {crane, answering(found("Tea at four.", .01)), "relevant"},
 		"ranks, no probabilities": {crane, func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
@@ -224,15 +225,18 @@ func TestRelevance(t *testing.T) {
 	}
 }
 
-// What is looked for of a command to the agent is what the user says to it.
-func TestCommandWithWords(t *testing.T) {
-	var query string
-	_, _ = ask(t, `{"prompt":"/fix:all\nthe login form, which takes no umlauts"}`, func(_ context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
-		query = req.GetQuery()
-		return nil, status.Error(codes.Unavailable, "")
-	}, usual)
-	if want := "the login form, which takes no umlauts"; query != want {
-		t.Errorf("got %q, want %q", query, want)
+// What is looked for is what the user says: to a command of the agent, or beside what the editor puts in.
+func TestWhatTheUserSays(t *testing.T) {
+	const want = "the login form, which takes no umlauts"
+	for _, prompt := range []string{`/fix:all\n` + want, `<ide_selection>lines 1 to 3 of crane.go</ide_selection>\n` + want} {
+		var query string
+		_, _ = ask(t, `{"prompt":"`+prompt+`"}`, func(_ context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+			query = req.GetQuery()
+			return nil, status.Error(codes.Unavailable, "")
+		}, usual)
+		if query != want {
+			t.Errorf("%s: got %q, want %q", prompt, query, want)
+		}
 	}
 }
 

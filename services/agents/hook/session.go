@@ -87,7 +87,7 @@ func failure(err error) error {
 func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, error), config Config) (answer, error) {
 	switch e.kind() {
 	case Begins:
-		if config.Begin == nil || e.Source == "resume" { // a resumed session has all that was said
+		if config.Begin == nil || e.Source == "resume" || e.Source == "fork" { // such a session has all that was said
 			return answer{}, errIgnored
 		}
 		if config.Forgets != nil && e.ID != "" {

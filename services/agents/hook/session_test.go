@@ -32,6 +32,7 @@ func TestSessionStart(t *testing.T) {
 	}
 	for event, want := range map[string]string{
 		`{"hook_event_name":"SessionStart","source":"resume"}`:                 "nothing to do",
+		`{"hook_event_name":"SessionStart","source":"fork"}`:                   "nothing to do",
 		`{"hook_event_name":"SessionStart","source":"startup","cwd":"/empty"}`: "nothing was found",
 	} {
 		if out, err := ask(t, event, nil, config); out != "" || err == nil || !strings.Contains(err.Error(), want) {

@@ -147,7 +147,7 @@ func (c *codex) message(line []byte, at int64) (Turn, bool) {
 	}
 	// Messages have no ids. A file is only appended to, so that a message stays where it is.
 	turn := Turn{ID: fmt.Sprint(at), Thread: c.thread, Role: role, Text: string(r.Payload.Content), At: r.Timestamp.Time, Folder: c.folder}
-	if text := said(turn.Text); text != "" && len(c.copied) > 0 {
+	if text := Said(turn.Text); text != "" && len(c.copied) > 0 {
 		original := c.copied[0]
 		if c.copied = c.copied[1:]; original.Role != role || original.Text != text {
 			c.copied = nil // the session goes on by itself
@@ -218,7 +218,7 @@ func geminiObject(in io.Reader) iter.Seq2[Turn, error] {
 		}
 		for _, m := range session.Messages {
 			turn, ok := m.turn(session.SessionID)
-			if turn.Text = said(turn.Text); ok && turn.Text != "" && !yield(turn, nil) {
+			if turn.Text = Said(turn.Text); ok && turn.Text != "" && !yield(turn, nil) {
 				return
 			}
 		}

@@ -51,7 +51,7 @@ func conversations[C any](in io.Reader, turns func(C) ([]Turn, bool), foreign st
 				return
 			}
 			for _, turn := range list {
-				if turn.Text = said(turn.Text); turn.Text != "" && !yield(turn, nil) {
+				if turn.Text = Said(turn.Text); turn.Text != "" && !yield(turn, nil) {
 					return
 				}
 			}

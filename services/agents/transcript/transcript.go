@@ -266,7 +266,7 @@ func (r *reader) lines(in io.Reader, at int64) iter.Seq2[Turn, error] {
 			}
 			turn, ok := r.message(line, at)
 			again := seen[turn.ID] && (turn.ID != last || turn.Role != Agent) // an answer is written as it grows
-			if turn.Text = said(turn.Text); ok && turn.Text != "" && !again {
+			if turn.Text = Said(turn.Text); ok && turn.Text != "" && !again {
 				seen[turn.ID], last = r.repeated, turn.ID
 				if !yield(turn, nil) {
 					return
@@ -340,8 +340,8 @@ func between(tags ...string) *regexp.Regexp {
 	return regexp.MustCompile("(?s)" + strings.Join(tags, "|"))
 }
 
-// said returns the part of a message that somebody said, or "".
-func said(text string) string {
+// Said returns the part of a message that somebody said, or "".
+func Said(text string) string {
 	text = strings.TrimSpace(inserted.ReplaceAllString(strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", ""), ""))
 	if notes.MatchString(text) {
 		if words := arguments.FindStringSubmatch(text); words != nil {
