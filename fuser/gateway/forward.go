@@ -47,7 +47,7 @@ func (f forwarder) unary(_ any, ctx context.Context, decode func(any) error, int
 	return intercept(ctx, request, &grpc.UnaryServerInfo{FullMethod: f.name}, func(ctx context.Context, request any) (any, error) {
 		answer := rpc.NewMessage(f.method.Output())
 		if err := f.to.Invoke(ctx, f.name, request, answer); err != nil {
-			return nil, f.hideAddress(err)
+			return nil, f.hideAddress(rpc.Bare(err))
 		}
 		return answer, nil
 	})

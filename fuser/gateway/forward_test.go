@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -85,6 +86,29 @@ func passing(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle g
 }
 
 // The service's own errors pass. Those of its connection name its address.
+// retried is a memory service whose client has tried again.
+type retried struct {
+	grpc.ClientConnInterface
+	err error
+}
+
+func (r retried) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	return fmt.Errorf("max retries exhausted, failing with error: %w", r.err)
+}
+
+// The error of a last retry is that of the service.
+func TestErrorAfterRetries(t *testing.T) {
+	away := rpc.PartAway("the store is away")
+	for _, method := range forward(retried{err: away}).Methods {
+		_, err := method.Handler(nil, t.Context(), func(any) error { return nil }, func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			return handle(ctx, req)
+		})
+		if got := rpc.Ended(t.Context(), err); status.Code(got) != codes.Unavailable || status.Convert(got).Message() != "the store is away" {
+			t.Errorf("%s: got %v, want %v", method.MethodName, got, away)
+		}
+	}
+}
+
 func TestUnavailable(t *testing.T) {
 	for _, x := range []struct {
 		err  error

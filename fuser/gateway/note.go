@@ -39,9 +39,15 @@ func (r *recall) noteStage(name string, began time.Time) {
 	}
 }
 
+// gone reports whether a caller went away before its deadline: gRPC may tell of that as of a call that was cancelled.
+func gone(ctx context.Context) bool {
+	deadline, bounded := ctx.Deadline()
+	return errors.Is(ctx.Err(), context.Canceled) && !(bounded && time.Now().After(deadline))
+}
+
 // noteRecall adds a recall that has ended to the list of recent recalls, unless the gateway refused it or its caller went away.
 func (g *Gateway) noteRecall(ctx context.Context, note *recent.Recall, id string, resp *triskelev1.RecallResponse, err error, spans []*triskelev1.Span) {
-	if note == nil || status.Code(err) == codes.InvalidArgument || err != nil && errors.Is(ctx.Err(), context.Canceled) {
+	if note == nil || status.Code(err) == codes.InvalidArgument || err != nil && gone(ctx) {
 		return
 	}
 	note.TraceID, note.Took, note.Spans = id, time.Since(note.Start), spans

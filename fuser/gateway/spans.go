@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -41,7 +40,7 @@ func (g *Gateway) startRecall(ctx context.Context, start time.Time, req *triskel
 func (g *Gateway) endRecall(ctx context.Context, span trace.Span, start time.Time, resp *triskelev1.RecallResponse, err error) {
 	result := "ok"
 	switch {
-	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+	case err != nil && gone(ctx):
 		result = "cancelled"
 	case status.Code(err) == codes.InvalidArgument:
 		result = "invalid"

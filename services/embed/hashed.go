@@ -40,7 +40,7 @@ func NewFolded(dims int) (Hashed, error) {
 	if dims < 16 || dims > dimensions || dimensions%dims != 0 {
 		return Hashed{}, fmt.Errorf("%d dimensions: must be 16, 32, 64, 128 or 256", dims)
 	}
-	return Hashed{dims}, nil
+	return Hashed{dims % dimensions}, nil
 }
 
 // Model implements Embedder.

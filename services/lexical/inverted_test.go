@@ -376,6 +376,9 @@ func (m *image) check(t *testing.T) {
 		t.Errorf("got %d documents, want %d", got, len(m.records))
 	}
 	for number, term := range m.index.terms {
+		if got := m.index.letters[number]; term.name != "" && got != letterSet(term.name) {
+			t.Errorf("term %d is %q, and its letters are %x", number, term.name, got)
+		}
 		if known, _ := m.index.known(term.name); term.name != "" && known != uint32(number) || term.name == "" && len(term.postings) > 0 {
 			t.Errorf("term %d is %+v, and the dictionary has number %d", number, term, known)
 		}

@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/triskele/triskele/services/store/record"
@@ -40,7 +41,11 @@ func (s Settings) matches(ctx context.Context, text string, records []record.Rec
 // become one range.
 func (s Settings) find(q query, sought map[string]bool, misspelt []string, text string) []record.Span {
 	var spans []record.Span
-	for _, t := range s.language().tokens(text) {
+	tokens := s.language().tokens(text)
+	misspelt = slices.DeleteFunc(slices.Clone(misspelt), func(term string) bool {
+		return slices.ContainsFunc(tokens, func(t token) bool { return t.term == term })
+	})
+	for _, t := range tokens {
 		if !sought[t.term] && (q.prefix == "" || !strings.HasPrefix(t.term, q.prefix)) && !near(t.term, misspelt) {
 			continue
 		}

@@ -25,7 +25,7 @@ type queryTerm struct {
 	stop bool
 	// prefixed marks a term that is not in the query but begins with its last word.
 	prefixed bool
-	word     string // as it is written, normalized; "" for a word that is not corrected
+	word     string // as it is written, normalized; "" for a word that is not corrected, as we know the words of English alone
 }
 
 // query is a parsed query text. Quotation marks are its only operators.
@@ -75,7 +75,7 @@ func understand(text string, s Settings) query {
 			i = len(q.terms)
 			at[t.term] = i
 			q.terms = append(q.terms, queryTerm{term: t.term, stop: t.stop})
-			if foreign == nil {
+			if foreign == nil && s.Language == DefaultSettings().Language {
 				q.terms[i].word = word(t)
 			}
 		}

@@ -51,8 +51,8 @@ type bm25 struct {
 // newBM25 computes the weights of the query's terms and phrases.
 func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q query) *bm25 {
 	s := &bm25{inverted: p, Selection: selection, query: q}
-	s.expand()
 	s.correct()
+	s.expand()
 	s.lookUp()
 	s.saturate()
 	s.findPhrases(ctx)

@@ -13,8 +13,8 @@ import (
 const (
 	// minCorrected is the least number of characters of a word that is corrected: most shorter words are one edit away from another.
 	minCorrected = 5
-	// maxCorrected bounds the words of a query that are corrected: each is compared with all terms.
-	maxCorrected = 4
+	// maxCorrected bounds the words of a query that may be corrected: each is compared with all terms.
+	maxCorrected = 8
 )
 
 // correctable reports whether a word may be misspelt: it has letters only, and the built-in embedder does not know it as an English word.
@@ -26,10 +26,10 @@ func correctable(word string) bool {
 	return err == nil && !english.Knows(string(tokens.Stem([]byte(word))))
 }
 
-// misspelt returns the terms of the words that may be misspelt.
+// misspelt returns the terms of the words that may be misspelt: the first ones of a long query.
 func (q query) misspelt() (terms []string) {
 	for _, t := range q.terms {
-		if correctable(t.word) {
+		if len(terms) < maxCorrected && correctable(t.word) && t.word != q.prefix {
 			terms = append(terms, t.term)
 		}
 	}
@@ -43,32 +43,31 @@ func near(term string, others []string) bool {
 
 // correct replaces terms that no memory has, and that may be misspelt, by the most frequent term that is one edit away.
 func (s *bm25) correct() {
-	left := maxCorrected
-	for i := 0; i < len(s.query.terms) && left > 0; i++ {
-		t := &s.query.terms[i]
-		if _, known := s.known(t.term); known || t.word == s.query.prefix || !correctable(t.word) {
+	for _, typed := range s.query.misspelt() {
+		if _, known := s.known(typed); known {
 			continue
 		}
-		left--
-		term := s.nearest(t.term)
-		if term == "" {
+		meant := s.nearest(typed)
+		if meant == "" {
 			continue
 		}
 		for _, of := range s.query.identifiers {
-			for j := range of {
-				if of[j] == t.term {
-					of[j] = term
+			for i := range of {
+				if of[i] == typed {
+					of[i] = meant
 				}
 			}
 		}
-		if other := slices.IndexFunc(s.query.terms, func(o queryTerm) bool { return o.term == term }); other >= 0 {
-			s.query.terms[other].uses += t.uses
-			s.query.terms = slices.Delete(s.query.terms, i, i+1)
-			s.query.distinct--
-			i--
+		place := func(term string) int {
+			return slices.IndexFunc(s.query.terms, func(t queryTerm) bool { return t.term == term })
+		}
+		at, other := place(typed), place(meant)
+		if s.query.terms[at].term = meant; other < 0 {
 			continue
 		}
-		t.term = term
+		s.query.terms[other].uses += s.query.terms[at].uses
+		s.query.terms = slices.Delete(s.query.terms, at, at+1)
+		s.query.distinct--
 	}
 }
 

@@ -75,7 +75,7 @@ func TestMisspelt(t *testing.T) {
 		{"two edits", "kbrnetes", "elephant"},
 		{"short", "Anna", "elephant"},
 		{"digits", "gard3n", "elephant"},
-		{"only the first four", "xqzzzz xqzzzy xqzzzv xqzzzw kuberntes", "elephant"},
+		{"only the first eight", "xqzzzz xqzzzy xqzzzv xqzzzw xqzzzu xqzzzt xqzzzs xqzzzr kuberntes", "elephant"},
 	} {
 		q := leg.Query{Text: c.typed, Depth: 10}
 		got, want := m.search(t, q), m.search(t, leg.Query{Text: c.meant, Depth: 10})

@@ -277,11 +277,11 @@ func (u *user) session(ctx context.Context) error {
 	if err := u.up(ctx, u.address); err != nil {
 		return err
 	}
-	for _, next := range []struct{ event, more string }{
-		{"SessionStart", `,"source":"startup"`}, {"UserPromptSubmit", `,"prompt":"when is the harbour crane serviced?"`},
+	for _, next := range []struct{ session, event, more string }{
+		{"s2", "SessionStart", `,"source":"startup"`}, {"s3", "UserPromptSubmit", `,"prompt":"when is the harbour crane serviced?"`},
 	} {
-		if err := u.do("# the next session: its "+next.event+" event", func() (string, error) {
-			out, err := u.event(ctx, next.event, "s2", next.more)
+		if err := u.do("# another session: its "+next.event+" event", func() (string, error) {
+			out, err := u.event(ctx, next.event, next.session, next.more)
 			if err == nil && !strings.Contains(out, fact) {
 				err = errors.New("what was said is not known in the next session")
 			}

@@ -57,10 +57,13 @@ func clientStats(tel *telemetry.Service) stats.Handler {
 	)
 }
 
-// bare returns a call's error as a bare status. gRPC wraps the error of a last retry, and keeps no status if the server refused the
-// call before its message: then the error is io.EOF, and the code can only be the one that is retried.
 func bare(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	err := invoke(ctx, method, req, reply, conn, options...)
+	return Bare(invoke(ctx, method, req, reply, conn, options...))
+}
+
+// Bare returns a call's error as a bare status. gRPC wraps the error of a last retry, and keeps no status if the server refused the
+// call before its message: then the error is io.EOF, and the code can only be the one that is retried.
+func Bare(err error) error {
 	var wrapped interface{ GRPCStatus() *status.Status }
 	switch {
 	case errors.As(err, &wrapped):

@@ -13,6 +13,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
+// mostNamed bounds a text in which short names are looked for, in bytes: its values take many times as much memory, which nobody counts. Only
+// memories are longer, and have no enums.
+const mostNamed = 1 << 20
+
 // FromJSON reads a message as protojson does. Values of enums may also have their short names, as in command lines: rrf for
 // FUSION_METHOD_RRF. A text without them is read once. The error is protojson's about the text as it was given, unless a
 // character is broken: encoding/json would replace it, and protojson says that the text ends.
@@ -21,16 +25,24 @@ func FromJSON(options protojson.UnmarshalOptions, text []byte, into proto.Messag
 	if err == nil {
 		return nil
 	}
-	for _, found := range escape.FindAllSubmatchIndex(text, -1) {
-		if found[2] >= 0 {
-			return fmt.Errorf("byte %d: %s is half of a surrogate pair, which needs its other half", found[0]+1, text[found[0]:found[1]])
+	for at := 0; ; { // one at a time: a long text has millions
+		found := escape.FindSubmatchIndex(text[at:])
+		if found == nil {
+			break
 		}
+		if found[2] >= 0 {
+			return fmt.Errorf("byte %d: %s is half of a surrogate pair, which needs its other half", at+found[0]+1, text[at+found[0]:at+found[1]])
+		}
+		at += found[1]
 	}
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])
 		if at += size; r == utf8.RuneError && size == 1 {
 			return fmt.Errorf("byte %d: must be UTF-8", at)
 		}
+	}
+	if len(text) > mostNamed {
+		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -154,21 +154,22 @@ def test_a_status_that_fails_or_hangs_once_does_not_end_the_wait_for_the_indexes
     def fail():
         fake.indexes = [recall_pb2.RecallServiceGetIndexStatusResponse(legs=answers[0])]
         waits = iter([0])
-        fake.hold = lambda: time.sleep(next(waits, 0.5))  # all calls but the first get no answer
+        fake.hold = lambda: time.sleep(next(waits, 4))  # all calls but the first get no answer
         return pytest.raises(triskele.Unavailable, match="dense leg cannot be asked: away")
 
     async def use() -> None:
         async with AsyncClient(address, timeout=0.2) as client:
             await client.wait_indexed("n")
             assert len(fake.indexes) == 1
+        async with AsyncClient(address, timeout=2) as client:
             with fail():
-                await client.wait_indexed("n", timeout=0.3)
+                await client.wait_indexed("n", timeout=2.5)
 
     prepare()
     with Client(address, timeout=0.2) as client:
         client.wait_indexed("n")
-        with fail():
-            client.wait_indexed("n", timeout=0.3)
+    with Client(address, timeout=2) as client, fail():
+        client.wait_indexed("n", timeout=2.5)
     prepare()
     asyncio.run(use())
 

@@ -339,7 +339,7 @@ type LegOptions struct {
 	Enabled *bool                  `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Multiplier of the leg's contribution, 0 to 100.
 	Weight *float64 `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	// How many hits the leg is asked for. Unset means as configured, and the request's limit if that is higher.
+	// How many hits the leg is asked for. Unset in a request means as configured or by policy, and the request's limit if that is higher.
 	Depth *int32 `protobuf:"varint,3,opt,name=depth,proto3,oneof" json:"depth,omitempty"`
 	// The leg gets this much of the budget at most.
 	Deadline *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`

@@ -90,6 +90,7 @@ export class Client {
    * run again. The time bounds each batch. Browsers cannot send streams: there it throws.
    */
   async import(memories: Iterable<MemoryFields>, fields: Omit<Fields<typeof ImportRequestSchema>, "memories"> = {}, options?: CallOptions): Promise<ImportResponse> {
+    checkFields(ImportRequestSchema, fields);
     const total = create(ImportResponseSchema);
     let sent = 0;
     const within = { ...options, timeoutMs: options?.timeoutMs ?? importTimeoutMs };

@@ -69,6 +69,7 @@ test("an import can be repeated", async () => {
   const again = await client.import(memories);
   assert.deepEqual([again.stored, again.unchanged], [0n, 450n]);
   const wrong = memories.map((m, n) => ({ ...m, importance: n === 440 ? 7 : 0.5 }));
+  await assert.rejects(client.import(memories, { dry_run: true }), fails(Code.InvalidArgument, "dry_run"));
   await assert.rejects(client.import(wrong, { dryRun: true }), (err) => fails(Code.InvalidArgument, "memories[440].importance")(err) && /^memories\[440\]/.test(err.message));
 });
 

@@ -49,8 +49,8 @@ const (
 type Options struct {
 	MaxTokens int  // of the whole text, as Tokens counts; 0 is no limit
 	IDs       bool // print the id of each memory and the legs that found it, for a model that can call tools
-	// Has reports whether the reader has a memory already. It may be nil.
-	Has func(*triskelev1.Memory) bool
+	// Has reports whether the reader has a memory's content, as it would be shown, already. It may be nil.
+	Has func(m *triskelev1.Memory, content string) bool
 }
 
 // Briefing is a selection of an answer's memories as text.
@@ -121,7 +121,7 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 		}
 		used += n
 		seen = append(seen, sketch)
-		if options.Has != nil && options.Has(m) {
+		if options.Has != nil && options.Has(m, content) {
 			b.Had++
 			continue
 		}

@@ -246,7 +246,7 @@ func Repository(folder string) string {
 			link = filepath.Join(at, link)
 		}
 		root := filepath.Dir(filepath.Dir(link))
-		if strings.HasPrefix(filepath.Base(root), ".") { // .git, or .bare beside the worktrees
+		if name := filepath.Base(root); name == ".git" || name == ".bare" { // beside the worktrees
 			root = filepath.Dir(root)
 		}
 		return root

@@ -142,11 +142,11 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 		},
 		Knows: func(s hook.Session) hook.Knowledge { return knowledge(env, s) },
 		Gives: func(s hook.Session, given []string) {
-			_ = note(env, s, os.O_APPEND, strings.Join(given, "\n")+"\n")
+			_ = note(env, s, os.O_APPEND, given)
 		},
 		Forgets: func(s hook.Session) {
-			_ = note(env, s, os.O_TRUNC, env.Now().Format(time.RFC3339Nano)+"\n")
 			tidy(env)
+			_ = note(env, s, os.O_TRUNC|os.O_CREATE, nil)
 		},
 	}
 	var kind hook.Kind
@@ -159,9 +159,9 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	switch {
 	case c.Detached:
 		within = storing
-		config.Said = func(s hook.Session) error { return c.store(ctx, env, s) }
+		config.Said = func(s hook.Session, ended bool) error { return c.store(ctx, env, s, ended) }
 	case c.Capture:
-		config.Said = func(s hook.Session) error { return c.detach(env, s) }
+		config.Said = func(s hook.Session, ended bool) error { return c.detach(env, s, ended) }
 	}
 	ctx, cancel := context.WithDeadline(ctx, env.Started.Add(within))
 	defer cancel()
@@ -205,15 +205,19 @@ func (c *hookCmd) connect(ctx context.Context, env *Env) (grpc.ClientConnInterfa
 }
 
 // detach leaves a process behind that stores what was said. The agent waits for neither the gateway nor the database.
-func (c *hookCmd) detach(env *Env, s hook.Session) error {
+func (c *hookCmd) detach(env *Env, s hook.Session, ended bool) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
+	name := "Stop"
+	if ended {
+		name = "SessionEnd"
+	}
 	event, err := json.Marshal(struct {
 		hook.Session
 		Name string `json:"hook_event_name"`
-	}{s, "Stop"})
+	}{s, name})
 	if err != nil {
 		return err
 	}
@@ -231,13 +235,15 @@ func (c *hookCmd) detach(env *Env, s hook.Session) error {
 }
 
 // store stores what was said in a session.
-func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
+func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session, ended bool) error {
 	ctx, cancel := context.WithTimeout(ctx, storing)
 	defer cancel()
-	select {
-	case <-time.After(settling):
-	case <-ctx.Done():
-		return ctx.Err()
+	if !ended { // else all is written
+		select {
+		case <-time.After(settling):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
@@ -272,17 +278,21 @@ func (c *hookCmd) trouble(env *Env, s hook.Session, err error) {
 	_, _ = fmt.Fprintln(env.Err, "triskele: no memories in this session for now:", strings.TrimSpace(render.Plain(err.Error())))
 }
 
-// note writes to the file of what a session's agent has: when it began anew, and then what it was given.
-func note(env *Env, s hook.Session, mode int, text string) error {
+// still is how long an agent is taken to have what it was given. It may lose that unseen, as when a user takes a prompt back.
+const still = 30 * time.Minute
+
+// note adds to the file of what a session's agent has a line with the time and what it is given. The first line has the time when the session
+// began, or its agent forgot. Without it there is no file: such an agent does not tell when it forgets.
+func note(env *Env, s hook.Session, mode int, given []string) error {
 	file, err := sessionFile(env, s, ".known")
 	if err != nil {
 		return err
 	}
-	to, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|mode, 0o600)
+	to, err := os.OpenFile(file, os.O_WRONLY|mode, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = to.WriteString(text)
+	_, err = fmt.Fprintln(to, env.Now().Format(time.RFC3339Nano), strings.Join(given, " "))
 	return errors.Join(err, to.Close())
 }
 
@@ -293,10 +303,18 @@ func knowledge(env *Env, s hook.Session) (known hook.Knowledge) {
 		return known
 	}
 	text, _ := os.ReadFile(file)
-	known.Given = strings.Fields(string(text))
-	if len(known.Given) > 0 {
-		if since, err := time.Parse(time.RFC3339Nano, known.Given[0]); err == nil {
-			known.Since, known.Given = since, known.Given[1:]
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, words[0])
+		switch {
+		case err != nil:
+		case known.Since.IsZero():
+			known.Since = at
+		case env.Now().Sub(at) < still:
+			known.Given = append(known.Given, words[1:]...)
 		}
 	}
 	return known

@@ -198,3 +198,46 @@ func TestCaptureFindsTheTranscript(t *testing.T) {
 	said(t, file, "1", "user", "When is the harbour crane serviced?")
 	wantContains(t, "what was said", captured(t, serve(t), filepath.Join(projects, "-work--claude-worktrees-crane", "s1.jsonl")), "When is the harbour crane serviced?")
 }
+
+// What an agent was given comes again after half an hour, when it forgets, and if it does not tell when it does.
+func TestGivenAgain(t *testing.T) {
+	t.Parallel()
+	folder, up := t.TempDir(), serve(t)
+	must(t, "", "remember", "The harbour crane is serviced in spring.", "--address="+up)
+	ask := func(session, event string, after time.Duration) string {
+		t.Helper()
+		var out, errs output
+		code := cli.Run(t.Context(), []string{"hook", "--address=" + up, "--within=60s", "--no-capture"}, cli.Env{
+			In:  strings.NewReader(`{"session_id":"` + session + `","cwd":"/tmp",` + event + `}`),
+			Out: &out, Err: &errs, Getenv: func(name string) string { return map[string]string{"HOME": folder}[name] },
+			Now: func() time.Time { return time.Now().Add(after) }, Started: time.Now(),
+		})
+		if code != 0 || errs.String() != "" {
+			t.Errorf("%s: got %d, %q", event, code, errs.String())
+		}
+		return out.String()
+	}
+	begin, prompt := `"hook_event_name":"SessionStart","source":"startup"`, `"hook_event_name":"UserPromptSubmit","prompt":"when is the harbour crane serviced?"`
+	ask("s", begin, 0)
+	for _, x := range []struct {
+		name, session, event string
+		after                time.Duration
+		given                bool
+	}{
+		{"at once", "s", prompt, time.Minute, false},
+		{"after half an hour", "s", prompt, 31 * time.Minute, true},
+		{"at once again", "s", prompt, 32 * time.Minute, false},
+		{"compacting", "s", `"hook_event_name":"PreCompact"`, 33 * time.Minute, false},
+		{"after compaction", "s", prompt, 34 * time.Minute, true},
+		{"in a session whose beginning nobody told", "t", prompt, 0, true},
+		{"and again", "t", prompt, 0, true},
+		{"another begins after months", "u", begin, 60 * 24 * time.Hour, true},
+	} {
+		if out := ask(x.session, x.event, x.after); (out != "") != x.given {
+			t.Errorf("%s: got %q", x.name, out)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(folder, ".local/state/triskele/hook/*")); err != nil || len(left) != 1 {
+		t.Errorf("files left of %v, %v; want those of the last session", left, err)
+	}
+}

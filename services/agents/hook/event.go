@@ -31,6 +31,8 @@ const (
 	// halfQuery is how many bytes of a long prompt's beginning, and of its end, make the query. The question is usually there,
 	// and pasted text lies between.
 	halfQuery = 1000
+	// halfRead is how much of it is looked at for what somebody said.
+	halfRead = 32 << 10
 	// leastWords is the length of the shortest text that is looked for behind a command, in bytes. "/model small" asks nothing.
 	leastWords = 24
 )
@@ -47,7 +49,11 @@ func read(in io.Reader) (event, error) {
 // query returns the text to search for: what somebody said in the prompt, or the beginning and the end of that if it is long. Of a command
 // to the agent, such as /fix, it is what stands behind the name. Agents also send their own notes as prompts, such as that a task has ended.
 func (e event) query() (string, error) {
-	text := transcript.Said(cmp.Or(e.Prompt, e.UserPromptSubmit.Prompt))
+	text := cmp.Or(e.Prompt, e.UserPromptSubmit.Prompt)
+	if len(text) > 2*halfRead {
+		text = text[:halfRead] + " " + text[len(text)-halfRead:]
+	}
+	text = transcript.Said(text)
 	if text == "" {
 		return "", errors.New("the event has no prompt that somebody said")
 	}

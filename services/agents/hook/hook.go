@@ -45,7 +45,7 @@ type Config struct {
 	// Begin returns the memories for the start of a session, best first. Nil ignores these events.
 	Begin func(context.Context, Session) ([]*triskelev1.Hit, error)
 	// Said is called when an agent has answered, and before it forgets. It must return at once. Nil ignores these events.
-	Said func(Session) error
+	Said func(s Session, ended bool) error
 	// Knows returns what the agent of a session has before it, Gives is called with what it is given, and Forgets when it begins anew or is
 	// about to put a summary in place of what it has. Nil functions know and keep nothing.
 	Knows   func(Session) Knowledge
@@ -59,7 +59,7 @@ type Config struct {
 // Knowledge is what an agent has before it.
 type Knowledge struct {
 	Since time.Time // what was said in the session from then on
-	Given []string  // by Gives
+	Given []string  // names of what Gives was called with lately
 }
 
 // Recaller sends a recall to the gateway.
@@ -118,7 +118,7 @@ func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 	}
 }
 
-// answer is what is printed, and the versions of the memories in it.
+// answer is what is printed, and names of what it shows of memories.
 type answer struct {
 	text  []byte
 	given []string

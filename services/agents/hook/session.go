@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -99,16 +99,16 @@ func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, 
 		}
 		return e.brief(&triskelev1.RecallResponse{Hits: hits}, config, Knowledge{}, errNothing)
 	case Said:
-		if config.Said == nil {
-			return answer{}, errIgnored
-		}
 		if config.Forgets != nil && e.ID != "" && (e.Name == "PreCompact" || e.Name == "PreCompress") {
 			config.Forgets(e.Session)
+		}
+		if config.Said == nil {
+			return answer{}, errIgnored
 		}
 		if e.Transcript == "" {
 			return answer{}, errors.New("the event has no transcript")
 		}
-		if err := config.Said(e.Session); err != nil {
+		if err := config.Said(e.Session, e.Name == "SessionEnd"); err != nil {
 			return answer{}, failure(err)
 		}
 		return answer{}, nil
@@ -118,12 +118,12 @@ func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, 
 
 // brief writes hits that the agent does not have as it expects them, or returns none if there is nothing to write.
 func (e event) brief(resp *triskelev1.RecallResponse, config Config, known Knowledge, none error) (answer, error) {
-	brief := briefing.New(resp, briefing.Options{MaxTokens: config.MaxTokens, Has: func(m *triskelev1.Memory) bool {
-		return slices.Contains(known.Given, version(m))
+	brief := briefing.New(resp, briefing.Options{MaxTokens: config.MaxTokens, Has: func(m *triskelev1.Memory, content string) bool {
+		return slices.Contains(known.Given, shown(m, content))
 	}})
 	var out answer
 	if e.ID != "" {
-		out.given = slice.Map(brief.Entries, func(entry briefing.Entry) string { return version(entry.Hit.GetMemory()) })
+		out.given = slice.Map(brief.Entries, func(entry briefing.Entry) string { return shown(entry.Hit.GetMemory(), entry.Content) })
 	}
 	switch {
 	case brief.Had > 0 && brief.Text == "":
@@ -141,7 +141,9 @@ func (e event) brief(resp *triskelev1.RecallResponse, config Config, known Knowl
 	return out, err
 }
 
-// version names a memory as it is now.
-func version(m *triskelev1.Memory) string {
-	return m.GetId() + "@" + m.GetUpdatedAt().AsTime().Format(time.RFC3339Nano)
+// shown names what is shown of a memory.
+func shown(m *triskelev1.Memory, content string) string {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(content))
+	return fmt.Sprintf("%s@%x", m.GetId(), hash.Sum64())
 }

@@ -45,7 +45,7 @@ func TestSaid(t *testing.T) {
 	t.Parallel()
 	var got []hook.Session
 	config := usual
-	config.Said = func(s hook.Session) error { got = append(got, s); return nil }
+	config.Said = func(s hook.Session, _ bool) error { got = append(got, s); return nil }
 	forgets := 0
 	config.Forgets = func(hook.Session) { forgets++ }
 	for _, name := range []string{"Stop", "PreCompact", "SessionEnd", "AfterAgent", "PreCompress"} {
@@ -110,8 +110,7 @@ func TestGivenOnce(t *testing.T) {
 	config.MaxTokens = 80 // two of them fit
 	config.Knows = func(hook.Session) hook.Knowledge { return hook.Knowledge{Given: given} }
 	config.Gives = func(_ hook.Session, more []string) { given = append(given, more...) }
-	config.Forgets = func(hook.Session) { given = nil }
-	config.Said = func(hook.Session) error { return nil }
+	config.Forgets = func(hook.Session) { given = nil } // capture is off
 	prompt := func(session string, want ...string) {
 		t.Helper()
 		out, err := ask(t, `{"session_id":"`+session+`","prompt":"what about the crane"}`, answering(painted, moved, sold), config)
@@ -127,12 +126,12 @@ func TestGivenOnce(t *testing.T) {
 	}
 	prompt("s", "painted", "moved")
 	prompt("s")
-	moved.Memory.UpdatedAt = timestamppb.New(time.Unix(2e9, 0))
+	moved.Memory.Content = "The crane was moved again."
 	prompt("s", "moved")
 	prompt("", "painted", "moved")
 	prompt("", "painted", "moved")
-	if _, err := ask(t, `{"session_id":"s","transcript_path":"/t.jsonl","hook_event_name":"PreCompact"}`, nil, config); err != nil {
-		t.Error(err)
+	if _, err := ask(t, `{"session_id":"s","transcript_path":"/t.jsonl","hook_event_name":"PreCompact"}`, nil, config); err == nil {
+		t.Error("a turn is stored")
 	}
 	prompt("s", "painted", "moved")
 }

@@ -108,7 +108,7 @@ func (c *Conversations) add(name string, entry fs.DirEntry, err error) error {
 		c.unread = append(c.unread, skip(name, "folder cannot be read", reason(err)))
 		return fs.SkipDir
 	}
-	if err == nil && entry.IsDir() && path.Base(name) == subagents {
+	if err == nil && entry.IsDir() && c.format == transcript.ClaudeCode && path.Base(name) == subagents {
 		return fs.SkipDir
 	}
 	if err != nil || entry.IsDir() {

@@ -3,7 +3,7 @@
 //
 //  1. Detect tells the format from the first record.
 //  2. A format's reader yields each message as a Turn, without tool calls, thoughts, notes of the program and sub-agents.
-//  3. said removes what a program put into a message: reminders, and memories that this project's hook added.
+//  3. Said removes what a program put into a message: reminders, and memories that this project's hook added.
 //  4. final keeps of several messages of the agent in a row the last one. Those before it tell what the agent is about to do.
 //
 // Records that are not understood are skipped: the formats have no specification, and change. Records that cannot be read are a Damage.

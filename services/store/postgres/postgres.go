@@ -10,6 +10,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -58,7 +59,7 @@ func open(ctx context.Context, url string, tel *telemetry.Service, name string, 
 	config.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 		// Certificates and passwords are in files, which may have changed. While they cannot be read, what was read before is used.
 		if now, err := pgx.ParseConfig(url); err == nil {
-			conn.Password, conn.TLSConfig, conn.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
+			conn.Password, conn.TLSConfig, conn.Fallbacks = cmp.Or(now.Password, conn.Password), now.TLSConfig, now.Fallbacks
 		}
 		return nil
 	}

@@ -85,7 +85,7 @@ export type LegOptions = Message<"triskele.v1.LegOptions"> & {
   weight?: number | undefined;
 
   /**
-   * How many hits the leg is asked for. Unset means as configured, and the request's limit if that is higher.
+   * How many hits the leg is asked for. Unset in a request means as configured or by policy, and the request's limit if that is higher.
    *
    * @generated from field: optional int32 depth = 3;
    */
