@@ -236,14 +236,16 @@ func (d *demo) paraphrase(ctx context.Context) {
 	d.heading("Other words")
 	about := "The embedder is " + d.model.String() + "."
 	if d.model.Name == static.Name {
-		about = "The built-in embedder is a table of word vectors inside the program, trained on openly licensed English. It embeds an unknown word by its spelling:"
+		about = "The built-in embedder is a table of word vectors inside the program, trained on openly licensed English."
 	}
-	d.say("People misspell words, and rarely repeat a memory's words. The dense leg compares vectors. %s", about)
+	d.say("People misspell words. The lexical leg takes a word that no memory has for one that is a letter away:")
 	resp := d.ask(ctx, request("certifcate expird"))
 	const key = "inc-egret-cert"
-	d.expectDenseOnly(resp, key, shown)
+	d.expect(from(find(resp, key), "lexical") != nil, "the lexical leg finds %s by misspelt words", key)
+	d.expect(find(resp, key).GetRank() <= shown, "%s is among the first %d", key, shown)
 	d.print("\n")
-	d.say("It also knows words of similar meaning. This question has hardly a word of its answer. The dense leg alone finds:")
+	d.say("People also rarely repeat a memory's words. The dense leg compares vectors, and knows words of similar meaning. %s This question has "+
+		"hardly a word of its answer. The dense leg alone finds:", about)
 	q := d.query("q29")
 	req := request(q.Text)
 	req.Legs = without("lexical", "graph")
