@@ -25,7 +25,8 @@ type queryTerm struct {
 	stop bool
 	// prefixed marks a term that is not in the query but begins with its last word.
 	prefixed bool
-	word     string // as it is written, normalized; "" for a word that is not corrected, as we know the words of English alone
+	// word is the term as it is written, normalized. It is empty if the term must not be corrected: we know the words of English alone.
+	word string
 }
 
 // query is a parsed query text. Quotation marks are its only operators.

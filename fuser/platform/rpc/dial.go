@@ -61,8 +61,8 @@ func bare(ctx context.Context, method string, req, reply any, conn *grpc.ClientC
 	return Bare(invoke(ctx, method, req, reply, conn, options...))
 }
 
-// Bare returns a call's error as a bare status. gRPC wraps the error of a last retry, and keeps no status if the server refused the
-// call before its message: then the error is io.EOF, and the code can only be the one that is retried.
+// Bare returns a call's error as a bare status. gRPC wraps the error of a last retry. If the server refused the call before its message, gRPC
+// keeps no status and returns io.EOF. The code can then only be the one that is retried.
 func Bare(err error) error {
 	var wrapped interface{ GRPCStatus() *status.Status }
 	switch {

@@ -46,8 +46,8 @@ type Config struct {
 	Begin func(context.Context, Session) ([]*triskelev1.Hit, error)
 	// Said is called when an agent has answered, and before it forgets. It must return at once. Nil ignores these events.
 	Said func(s Session, ended bool) error
-	// Knows returns what the agent of a session has before it, Gives is called with what it is given, and Forgets when it begins anew or is
-	// about to put a summary in place of what it has. Nil functions know and keep nothing.
+	// Knows returns what the agent of a session has before it. Gives is called with what it is given. Forgets is called when it begins anew,
+	// or is about to put a summary in place of what it has. Nil functions know and keep nothing.
 	Knows   func(Session) Knowledge
 	Gives   func(Session, []string)
 	Forgets func(Session)
