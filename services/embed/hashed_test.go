@@ -46,6 +46,13 @@ func TestHashedIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
+// All dimensions are those of the embedder that has no number: other vectors would need another name.
+func TestNothingToFold(t *testing.T) {
+	if folded, err := embed.NewFolded(256); err != nil || folded != embed.NewHashed() {
+		t.Errorf("got %+v, %v, want %+v", folded, err, embed.NewHashed())
+	}
+}
+
 func TestHashedLength(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"a", "the", "deploy", "ERR_CONN_RESET", strings.Repeat("long text ", 6000), "日本語", "한국어", "हिन्दी"} {

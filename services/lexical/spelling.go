@@ -79,7 +79,7 @@ func (s *bm25) nearest(name string) (found string) {
 			continue
 		}
 		t := &s.inverted.terms[number]
-		if n := len(t.postings); n > 0 && n >= df && oneEdit(t.name, name) && (n > df || t.name < found) {
+		if n := len(t.postings); n >= df && oneEdit(t.name, name) && (n > df || t.name < found) {
 			found, df = t.name, n
 		}
 	}

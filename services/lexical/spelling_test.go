@@ -2,9 +2,11 @@ package lexical
 
 import (
 	"math/bits"
+	"slices"
 	"testing"
 
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 func TestOneEdit(t *testing.T) {
@@ -47,8 +49,8 @@ func TestOneEdit(t *testing.T) {
 }
 
 // imageOf returns an image of some texts.
-func imageOf(texts ...string) *image {
-	m, w := newImage(DefaultSettings()), newWriter(1, 10)
+func imageOf(s Settings, texts ...string) *image {
+	m, w := newImage(s), newWriter(1, 10)
 	for _, text := range texts {
 		r := w.record()
 		r.Title, r.Content, r.Keywords, r.Tags = "", text, nil, nil
@@ -59,13 +61,14 @@ func imageOf(texts ...string) *image {
 
 // A misspelt word counts as the word that it is one edit away from.
 func TestMisspelt(t *testing.T) {
-	m := imageOf("the kubernetes cluster in Nuremberg", "kubernetes costs too much", "a cluster of grapes", "weeding the garden", "the kubernetis typo",
-		"serve the soup", "use checkPrometheus here", "Anne is here")
+	m := imageOf(DefaultSettings(), "the kubernetes cluster in Nuremberg", "kubernetes costs too much", "a cluster of grapes", "weeding the garden", "the kubernetis typo",
+		"serve the soup", "use checkPrometheus here", "Anne is here", "a quaggb", "a quagga", "a quaggc")
 	for _, c := range []struct{ name, typed, meant string }{
 		{"left out", "kuberntes cluster", "kubernetes cluster"},
 		{"put in", "kubbernetes cluster", "kubernetes cluster"},
 		{"swapped", "kubernetes clutser", "kubernetes cluster"},
 		{"another", "kubernetws", "kubernetes"}, // the more frequent one, not kubernetis
+		{"two as frequent", "quaggx", "quagga"}, // the first in the alphabet
 		{"beside the right one", "kubernetes kubernetws", "kubernetes kubernetes"},
 		{"capitals and an ending", "KUBERNTES Clutsers", "kubernetes cluster"},
 		{"in an identifier", "checkPrometehus", "checkPrometheus"},
@@ -79,6 +82,9 @@ func TestMisspelt(t *testing.T) {
 	} {
 		q := leg.Query{Text: c.typed, Depth: 10}
 		got, want := m.search(t, q), m.search(t, leg.Query{Text: c.meant, Depth: 10})
+		if len(want.Hits) > 0 && got.Terms != want.Terms {
+			t.Errorf("%s: %q has %d terms, want the %d of %q", c.name, c.typed, got.Terms, want.Terms, c.meant)
+		}
 		if len(got.Hits) != len(want.Hits) {
 			t.Errorf("%s: %q finds %d memories, want the %d of %q", c.name, c.typed, len(got.Hits), len(want.Hits), c.meant)
 			continue
@@ -90,6 +96,39 @@ func TestMisspelt(t *testing.T) {
 		}
 		if brief := m.loaded(t, c.typed).search(t, q); len(brief.Hits) != len(got.Hits) || len(got.Hits) > 0 && brief.Hits[0] != got.Hits[0] {
 			t.Errorf("%s: loaded for %q alone there are the hits %+v, want %+v", c.name, c.typed, brief.Hits, got.Hits)
+		}
+	}
+}
+
+// The last word may be the beginning of a longer one, and is not misspelt then.
+func TestMisspeltBesideAPrefix(t *testing.T) {
+	s := DefaultSettings()
+	s.Prefix = true
+	m := imageOf(s, "the kubernetes cluster", "kubelets", "the harbour crane")
+	got, want := m.search(t, leg.Query{Text: "kuberntes kub", Depth: 10}), m.search(t, leg.Query{Text: "kubernetes kub", Depth: 10})
+	if !slices.Equal(got.Hits, want.Hits) || len(got.Hits) != 2 {
+		t.Errorf("got %+v, want %+v", got.Hits, want.Hits)
+	}
+	if got := m.search(t, leg.Query{Text: "harbur kubelex", Depth: 10}); len(got.Hits) != 1 {
+		t.Errorf("the last word, which nothing begins with, finds %+v", got.Hits)
+	}
+}
+
+// Only words of English are known, so in another language none is taken for a misspelt one.
+func TestMisspeltInEnglishAlone(t *testing.T) {
+	s := DefaultSettings()
+	s.Language = "german"
+	if got := imageOf(s, "Die Kirsche ist reif").search(t, leg.Query{Text: "Kirche", Depth: 10}); len(got.Hits) > 0 {
+		t.Errorf("a church is a cherry: %+v", got.Hits)
+	}
+}
+
+// A text's matches are the word itself, if the text has it, and else what is near.
+func TestMisspeltMatches(t *testing.T) {
+	for text, want := range map[string]record.Span{"kubernetes": {Start: 0, End: 10}, "kubernetes, or kuberntes": {Start: 15, End: 24}} {
+		found, err := DefaultSettings().matches(t.Context(), "kuberntes", []record.Record{{Content: text}})
+		if err != nil || !slices.Equal(found[0].Content, []record.Span{want}) {
+			t.Errorf("%s: got %+v, %v; want %+v", text, found, err, want)
 		}
 	}
 }

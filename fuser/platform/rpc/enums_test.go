@@ -40,7 +40,7 @@ func TestFromJSON(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", broken, err, want)
 		}
 	}
-	for _, wrong := range []string{`{"fusion": {"method": "psychic"}}`, `{"sort_by": "rrf"}`, `{"fusion": "rrf"}`, `{"method": "rrf"}`, `[]`, `{`} {
+	for _, wrong := range []string{`{"fusion": {"method": "rrf"}, "query": "` + strings.Repeat("x", 1<<20) + `"}`, `{"fusion": {"method": "psychic"}}`, `{"sort_by": "rrf"}`, `{"fusion": "rrf"}`, `{"method": "rrf"}`, `[]`, `{`} {
 		var got triskelev1.RecallRequest
 		err, want := rpc.FromJSON(protojson.UnmarshalOptions{}, []byte(wrong), &got), protojson.Unmarshal([]byte(wrong), &triskelev1.RecallRequest{})
 		if err == nil || len(err.Error()) != len(want.Error()) { // spaces vary

@@ -406,6 +406,7 @@ func TestProjectOf(t *testing.T) {
 		"main/.git/HEAD": "", "main/a b/x": "", "main/module/.git": "gitdir: ../.git/modules/module\n", "worktrees/main/module/.git": "gitdir: " + root + "/worktrees/main/.git/modules/module\n", "main/.claude/worktrees/ü/.git": "gitdir: " + root + "/main/.git/worktrees/ü\n",
 		"beside/.git": "gitdir: ../main/.git/worktrees/beside\n", "beside/docs/x": "", "bare.git/HEAD": "", "of bare/.git": "gitdir: " + root + "/bare.git/worktrees/of bare\n", "none/x": "",
 		"shop/.bare/HEAD": "", "shop/.git": "gitdir: ./.bare\n", "shop/fix/.git": "gitdir: " + root + "/shop/.bare/worktrees/fix\n",
+		"home/.dotfiles/HEAD": "", "home/try/.git": "gitdir: " + root + "/home/.dotfiles/worktrees/try\n",
 	} {
 		path = filepath.Join(root, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -417,7 +418,7 @@ func TestProjectOf(t *testing.T) {
 	}
 	for folder, want := range map[string]string{
 		"main": "main", "main/a b": "main", "main/module": "main/module", "worktrees/main/module": "worktrees/main/module", "main/.claude/worktrees/ü": "main", "beside/docs": "main", "of bare": "bare.git", "none": "none",
-		"shop": "shop", "shop/fix": "shop",
+		"shop": "shop", "shop/fix": "shop", "home/try": "home/.dotfiles",
 	} {
 		if got := capture.ProjectOf(filepath.Join(root, folder)); got != filepath.Join(root, want) {
 			t.Errorf("%s: got %s, want %s", folder, got, want)

@@ -230,7 +230,8 @@ func TestGivenAgain(t *testing.T) {
 		{"compacting", "s", `"hook_event_name":"PreCompact"`, 33 * time.Minute, false},
 		{"after compaction", "s", prompt, 34 * time.Minute, true},
 		{"in a session whose beginning nobody told", "t", prompt, 0, true},
-		{"and again", "t", prompt, 0, true},
+		{"and again", "t", prompt, time.Minute, true},
+		{"and once more", "t", prompt, 2 * time.Minute, true},
 		{"another begins after months", "u", begin, 60 * 24 * time.Hour, true},
 	} {
 		if out := ask(x.session, x.event, x.after); (out != "") != x.given {

@@ -44,8 +44,13 @@ func TestSessionStart(t *testing.T) {
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	var got []hook.Session
+	var ended []bool
 	config := usual
-	config.Said = func(s hook.Session, _ bool) error { got = append(got, s); return nil }
+	config.Said = func(s hook.Session, last bool) error {
+		got = append(got, s)
+		ended = append(ended, last)
+		return nil
+	}
 	forgets := 0
 	config.Forgets = func(hook.Session) { forgets++ }
 	for _, name := range []string{"Stop", "PreCompact", "SessionEnd", "AfterAgent", "PreCompress"} {
@@ -55,6 +60,9 @@ func TestSaid(t *testing.T) {
 	}
 	if want := (hook.Session{ID: "s", Transcript: "/t.jsonl", Folder: "/work"}); len(got) != 5 || got[0] != want || got[4] != want {
 		t.Errorf("got %v, want %v five times", got, want)
+	}
+	if want := []bool{false, false, true, false, false}; !slices.Equal(ended, want) {
+		t.Errorf("the session ended with %v, want %v", ended, want)
 	}
 	if forgets != 2 {
 		t.Errorf("the agent forgot %d times, want 2", forgets)

@@ -59,6 +59,15 @@ func TestSubagents(t *testing.T) {
 	if got := read(t, source); len(got) != 1 || got["p/s.jsonl:1"].Memory == nil {
 		t.Errorf("got %+v, want the user's turn alone", got)
 	}
+	if err := os.WriteFile(filepath.Join(folder, "p/s/subagents/session-1.jsonl"), []byte(`{"sessionId":"g"}`+"\n"+`{"id":"1","type":"user","content":"When is the harbour crane serviced?"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if source, err = importer.OpenConversations(transcript.Gemini, folder, "n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, source); len(got) != 1 {
+		t.Errorf("got %+v of a project of Gemini's that is called subagents, want its turn", got)
+	}
 }
 
 // A session that is gone when it is read, and a folder that cannot be read, are named. All others are imported.
