@@ -134,6 +134,11 @@ func (p *inverted) expect(s Settings) {
 	for _, t := range s.language().tokens(p.rows.Question) {
 		p.only[t.term] = true
 	}
+	for _, v := range q.variants {
+		for _, term := range v.form {
+			p.only[term] = true
+		}
+	}
 }
 
 // keeps reports whether a term is kept.

@@ -27,6 +27,11 @@ func (s Settings) matches(ctx context.Context, text string, records []record.Rec
 	for _, t := range q.terms {
 		sought[t.term] = true
 	}
+	for _, v := range q.variants {
+		if len(v.form) == 1 {
+			sought[v.form[0]] = true
+		}
+	}
 	misspelt, found := q.misspelt(), make([]record.Matches, len(records))
 	for i, r := range records {
 		if err := ctx.Err(); err != nil { // a long text takes milliseconds
@@ -45,8 +50,9 @@ func (s Settings) find(q query, sought map[string]bool, misspelt []string, text 
 	misspelt = slices.DeleteFunc(slices.Clone(misspelt), func(term string) bool {
 		return slices.ContainsFunc(tokens, func(t token) bool { return t.term == term })
 	})
+	formed := q.formed(tokens)
 	for _, t := range tokens {
-		if !sought[t.term] && (q.prefix == "" || !strings.HasPrefix(t.term, q.prefix)) && !near(t.term, misspelt) {
+		if !sought[t.term] && !formed[t.position] && (q.prefix == "" || !strings.HasPrefix(t.term, q.prefix)) && !near(t.term, misspelt) {
 			continue
 		}
 		if last := len(spans) - 1; last >= 0 && t.start < spans[last].End {

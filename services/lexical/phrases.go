@@ -29,7 +29,7 @@ func (s *bm25) findPhrases(ctx context.Context) {
 			continue
 		}
 		t := sought{phrase: true}
-		for _, row := range s.withAll(words) {
+		for _, row := range s.withAll(words, maxPhraseRows) {
 			if ctx.Err() != nil {
 				break
 			}
@@ -67,23 +67,25 @@ func (s *bm25) phraseWords(phrase []token) []phraseWord {
 // phraseTokens returns the tokens that a memory must have for a phrase, one at most for each position: without stop words if two others are
 // left.
 func phraseTokens(phrase []token) []token {
-	var found, content []token
-	for i, t := range phrase {
-		if i+1 < len(phrase) && phrase[i+1].position == t.position {
-			continue
-		}
-		if found = append(found, t); !t.stop {
-			content = append(content, t)
-		}
-	}
-	if len(content) > 1 {
+	found := onePerPosition(phrase)
+	if content := slices.DeleteFunc(slices.Clone(found), func(t token) bool { return t.stop }); len(content) > 1 {
 		return content
 	}
 	return found
 }
 
-// withAll returns the rows with all of the words, ascending.
-func (s *bm25) withAll(words []phraseWord) []uint32 {
+// onePerPosition returns the last token at each position: the parts of an identifier instead of the whole.
+func onePerPosition(tokens []token) (found []token) {
+	for i, t := range tokens {
+		if i+1 == len(tokens) || tokens[i+1].position != t.position {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// withAll returns the rows with all of the words, ascending: the latest ones, if there are more than most.
+func (s *bm25) withAll(words []phraseWord, most int) []uint32 {
 	lists := make([][]uint32, len(words))
 	for i, w := range words {
 		lists[i] = s.inverted.terms[w.number].postings
@@ -100,8 +102,8 @@ func (s *bm25) withAll(words []phraseWord) []uint32 {
 			rows = append(rows, row)
 		}
 	}
-	if len(rows) > maxPhraseRows {
-		rows = s.latest(rows)[:maxPhraseRows]
+	if len(rows) > most {
+		rows = s.latest(rows)[:most]
 		slices.Sort(rows)
 	}
 	return rows

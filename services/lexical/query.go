@@ -25,7 +25,7 @@ type queryTerm struct {
 	stop bool
 	// prefixed marks a term that is not in the query but begins with its last word.
 	prefixed bool
-	// word is the term as it is written, normalized. It is empty if the term must not be corrected: we know the words of English alone.
+	// word is the term as it is written, normalized. It is empty if the term must not be corrected.
 	word string
 }
 
@@ -37,6 +37,7 @@ type query struct {
 	// identifiers are the terms of each identifier: the whole, then its parts, with repetitions.
 	identifiers [][]string
 	prefix      string // the last word, if it stands for all words that begin with it; else ""
+	variants    []variant
 }
 
 // understand splits a text into terms and quoted phrases of two terms or more.
@@ -69,6 +70,10 @@ func understand(text string, s Settings) query {
 		content = tokens
 	}
 	q.identifiers = identifiers(content)
+	english := foreign == nil && s.Language == DefaultSettings().Language // we know the words of no other language
+	if english {
+		q.variants = s.language().variants(text, tokens)
+	}
 	at := make(map[string]int, len(content))
 	for _, t := range content {
 		i, seen := at[t.term]
@@ -76,7 +81,7 @@ func understand(text string, s Settings) query {
 			i = len(q.terms)
 			at[t.term] = i
 			q.terms = append(q.terms, queryTerm{term: t.term, stop: t.stop})
-			if foreign == nil && s.Language == DefaultSettings().Language {
+			if english {
 				q.terms[i].word = word(t)
 			}
 		}

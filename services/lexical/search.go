@@ -21,21 +21,33 @@ import (
 // sought is a term or a phrase that is searched for.
 type sought struct {
 	queryTerm
-	number   uint32
-	postings []uint32
-	df       int64
-	weight   float64
-	phrase   bool // each posting adds the weight, whatever its frequency and the document's length
+	postingList
+	df     int64
+	weight float64
+	phrase bool // each posting adds the weight, whatever its frequency and the document's length
 	// bound is at least what any posting adds.
 	bound float64
 	next  int // the first posting that has not been read
+}
+
+// postingList is the postings of a term, or of several forms of it.
+type postingList struct {
+	postings                []uint32
+	number                  uint32 // of the term, for inverted.many
+	maxFrequency, minLength uint16
+}
+
+func (p *inverted) listOf(number uint32) postingList {
+	t := &p.terms[number]
+	return postingList{t.postings, number, t.maxFrequency, t.minLength}
 }
 
 // bm25 is one search of an image by BM25.
 type bm25 struct {
 	*inverted
 	*replica.Selection
-	query query
+	query  query
+	others map[string][]postingList // of other forms of the query's terms
 	// terms are the phrases, in the order of the query, and then the terms, the rarest first. Scores are summed up in this
 	// order, so that they are the same on both engines, and in searches and Scores.
 	terms      []sought
@@ -51,6 +63,7 @@ type bm25 struct {
 // newBM25 computes the weights of the query's terms and phrases.
 func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q query) *bm25 {
 	s := &bm25{inverted: p, Selection: selection, query: q}
+	s.vary(ctx)
 	s.correct()
 	s.expand()
 	s.lookUp()
@@ -59,10 +72,9 @@ func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q q
 	for i := range s.terms {
 		t := &s.terms[i]
 		if t.bound = t.weight; !t.phrase {
-			of := p.terms[t.number]
-			most := s.saturation.of(int(of.maxFrequency), of.minLength)
+			most := s.saturation.of(int(t.maxFrequency), t.minLength)
 			if s.mixed {
-				most = max(most, s.threaded.of(int(of.maxFrequency), of.minLength))
+				most = max(most, s.threaded.of(int(t.maxFrequency), t.minLength))
 			}
 			t.bound *= most
 		}
@@ -103,7 +115,12 @@ func (s *bm25) lookUp() {
 		found := sought{queryTerm: t}
 		number, known := s.known(t.term)
 		if known {
-			found.number, found.postings = number, s.inverted.terms[number].postings
+			found.postingList = s.listOf(number)
+		}
+		for _, other := range s.others[t.term] {
+			found.postingList, known = found.with(other), true
+		}
+		if known {
 			found.df = int64(len(found.postings))
 			s.terms = append(s.terms, found)
 		}

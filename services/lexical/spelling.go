@@ -44,7 +44,7 @@ func near(term string, others []string) bool {
 // correct replaces terms that no memory has, and that may be misspelt, by the most frequent term that is one edit away.
 func (s *bm25) correct() {
 	for _, typed := range s.query.misspelt() {
-		if _, known := s.known(typed); known {
+		if _, known := s.known(typed); known || len(s.others[typed]) > 0 {
 			continue
 		}
 		meant := s.nearest(typed)

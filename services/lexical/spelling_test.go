@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
 )
@@ -53,7 +55,7 @@ func imageOf(s Settings, texts ...string) *image {
 	m, w := newImage(s), newWriter(1, 10)
 	for _, text := range texts {
 		r := w.record()
-		r.Title, r.Content, r.Keywords, r.Tags = "", text, nil, nil
+		r.Title, r.Content, r.Keywords, r.Tags, r.SupersededBy = "", text, nil, nil, uuid.Nil
 		m.put(r)
 	}
 	return m

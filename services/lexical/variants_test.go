@@ -1,0 +1,146 @@
+package lexical
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// A word counts as its other forms, too: abbreviations, spellings of another country, irregular forms, and two words as one.
+func TestVariants(t *testing.T) {
+	texts := []string{
+		"the setup of a laptop", "set up the tent", "users log in with a link", "in the UTC time zone", "the time of the frost zone", "an e-mail on Tuesday", "the front-end is Svelte",
+		"a dropdown of countries", "64 GB of memory", "the code 1024", "an in box of wood", "kubernetes in Frankfurt", "a k8s upgrade", "each pull request has a review",
+		"the request to pull", "Sara flew to Lisbon", "a gray theme", "the colour teal", "two approvers", "checkout is slow", "the userName column", "the tag user_name",
+	}
+	m := imageOf(DefaultSettings(), texts...)
+	for query, want := range map[string][]string{
+		"set up a laptop":              {texts[0], texts[1]},
+		"setup":                        {texts[0], texts[1]},
+		"login":                        {texts[2]},
+		"timezone":                     {texts[3]}, // not words that are apart
+		"timezones":                    {texts[3]},
+		"email":                        {texts[5]},
+		"frontend":                     {texts[6]},
+		"drop-down":                    {texts[7]},
+		"drop down":                    {texts[7]},
+		"drop, down":                   nil,
+		"64GB":                         {texts[8]},
+		"10 24":                        nil, // another number
+		"inbox":                        nil, // "in" begins many nouns
+		"kubernetes":                   {texts[11], texts[12]},
+		"k8s":                          {texts[11], texts[12]},
+		"PR":                           {texts[13]},
+		"pull requests":                {texts[13], texts[14]},
+		"did Sara fly":                 {texts[15]},
+		"grey":                         {texts[16]},
+		"color":                        {texts[17]},
+		"2 approvers":                  {texts[18]},
+		"check-out":                    {texts[19]},
+		"username":                     {texts[20], texts[21]},
+		"log in":                       {texts[2]},
+		"Deutsche db und die Zeit ist": nil, // German
+	} {
+		q := leg.Query{Text: query, Depth: 30}
+		got := m.search(t, q)
+		var found []string
+		for _, hit := range got.Hits {
+			found = append(found, m.records[hit.ID].Content)
+		}
+		slices.Sort(found)
+		if want := slices.Sorted(slices.Values(want)); !slices.Equal(found, want) {
+			t.Errorf("%q finds %q, want %q", query, found, want)
+		}
+		if len(got.Hits) > 0 && got.Hits[0].Matched != 1 {
+			t.Errorf("the first hit of %q has %v of its words, want all", query, got.Hits[0].Matched)
+		}
+		if brief := m.loaded(t, query).search(t, q); !slices.Equal(brief.Hits, got.Hits) {
+			t.Errorf("loaded for %q alone there are the hits %+v, want %+v", query, brief.Hits, got.Hits)
+		}
+	}
+}
+
+// Memories with one form and with another have the same score, and a word that is known in another form is not corrected.
+func TestVariantsScore(t *testing.T) {
+	m := imageOf(DefaultSettings(), "the db of orders", "the database of orders", "a databaze of orders", "wood")
+	got := m.search(t, leg.Query{Text: "database", Depth: 10})
+	if len(got.Hits) != 2 || got.Hits[0].Score != got.Hits[1].Score {
+		t.Errorf("got %+v, want two hits with one score", got.Hits)
+	}
+	m = imageOf(DefaultSettings(), "the worksheet", "a flimsy work shed", "wood")
+	if got = m.search(t, leg.Query{Text: "workshed", Depth: 10}); len(got.Hits) != 1 || m.records[got.Hits[0].ID].Content != "a flimsy work shed" {
+		t.Errorf("got %+v, want the work shed alone", got.Hits)
+	}
+}
+
+// The postings of two forms are those of each, with the higher frequency of a memory that has both.
+func TestPostingsOfForms(t *testing.T) {
+	a := postingList{postings: []uint32{1<<8 | 10, 3<<8 | 255, 5<<8 | 20}, number: 7, maxFrequency: 400, minLength: 30}
+	b := postingList{postings: []uint32{2<<8 | 255, 5<<8 | 30, 9<<8 | 1}, number: 8, maxFrequency: 300, minLength: 20}
+	want := postingList{postings: []uint32{1<<8 | 10, 2<<8 | 254, 3<<8 | 254, 5<<8 | 30, 9<<8 | 1}, maxFrequency: 400, minLength: 20}
+	for _, got := range []postingList{a.with(b), b.with(a)} {
+		if !slices.Equal(got.postings, want.postings) || got.maxFrequency != want.maxFrequency || got.minLength != want.minLength {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if got := (postingList{}).with(b); got.number != b.number || !slices.Equal(got.postings, b.postings) {
+		t.Errorf("got %v, want %v", got, b)
+	}
+	a.postings = make([]uint32, maxVariedPostings)
+	if got := a.with(b); len(got.postings) != len(a.postings) {
+		t.Errorf("got %d postings, want those of the frequent term alone", len(got.postings))
+	}
+}
+
+// Forms of several words are looked for as long as few postings have been read.
+func TestReadingForms(t *testing.T) {
+	m := imageOf(DefaultSettings(), "in the time zone", "a time of peace")
+	s := newBM25(t.Context(), m.index, m.rows.Select(record.Filter{}, time.Time{}), understand("timezone", m.index.settings))
+	var words []phraseWord
+	for i, name := range []string{"time", "zone"} {
+		number, _ := s.known(name)
+		words = append(words, phraseWord{number, int32(i)})
+	}
+	left := 1
+	if got := s.inARow(t.Context(), words, &left); len(got.postings) != 1 || left != -rowReads {
+		t.Errorf("got %v and %d left, want one posting and %d", got, left, -rowReads)
+	}
+	if got := s.inARow(t.Context(), words, &left); len(got.postings) > 0 || left != -rowReads {
+		t.Errorf("got %v and %d left, want none", got, left)
+	}
+	if got := languages["english"].halves(strings.Repeat("a", maxHalved+1)); len(got) > 0 {
+		t.Errorf("a long word has the halves %q", got)
+	}
+}
+
+// Other forms of a query's words are matches of it.
+func TestVariantMatches(t *testing.T) {
+	const text = "The database, in the UTC time zone. Zone time."
+	found, err := DefaultSettings().matches(t.Context(), "db timezone", []record.Record{{Content: text}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, span := range found[0].Content {
+		got = append(got, text[span.Start:span.End])
+	}
+	if want := []string{"database", "time", "zone"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Each line of variants.txt has several forms of few words, and none of its forms is the same for the index.
+func TestVariantsFile(t *testing.T) {
+	for form, others := range otherForms() {
+		if words := len(strings.Fields(form)); words < 1 || words > maxForm {
+			t.Errorf("%q has %d words, want 1 to %d", form, words, maxForm)
+		}
+		if len(others) == 0 || slices.Contains(others, form) || slices.Contains(others, "") {
+			t.Errorf("the other forms of %q are %q", form, others)
+		}
+	}
+}
