@@ -39,7 +39,11 @@ func (f Flags) Open(getenv func(string) string) (_ gateway.RerankConfig, err err
 		return stage, nil
 	}
 	server, model, found := strings.Cut(place, "#")
-	if !found && provider != "tei" {
+	switch {
+	case found || provider == "tei":
+	case strings.Contains(place, "://"): // as a model's name, the texts would go to the provider
+		return gateway.RerankConfig{}, fmt.Errorf("reranker: name the model after the server's URL, as in %s:%s#MODEL", provider, place)
+	default:
 		server, model = "", place
 	}
 	own := providers[provider]

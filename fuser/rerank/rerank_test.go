@@ -215,6 +215,7 @@ func TestFlags(t *testing.T) {
 		{rerank.Flags{Server: "tei:http://127.0.0.1", KeyFile: file + ".absent"}, ""},
 		{rerank.Flags{Server: "tei:"}, ""},
 		{rerank.Flags{Server: "jina:http://127.0.0.1#"}, ""},
+		{rerank.Flags{Server: "voyage:http://127.0.0.1"}, ""}, // else Voyage would get the texts, with the key for it
 		{rerank.Flags{Server: "cohere"}, ""},
 		{rerank.Flags{Server: "tei:http://user:canary@127.0.0.1"}, ""},
 		{rerank.Flags{Server: "psychic:m"}, ""},

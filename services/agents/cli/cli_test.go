@@ -470,6 +470,12 @@ func TestErrorsOfTheGateway(t *testing.T) {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
+	for _, args := range [][]string{{"recall", "x"}, {"mcp"}, {"connect", "zed"}} {
+		got := run("", append(args, "--address=http://"+gone)...)
+		if got.code != 2 || !strings.Contains(got.err, "--address must be HOST:PORT, without http://") {
+			t.Errorf("%q: %+v, want what the address must be", args, got)
+		}
+	}
 	to := "--address=" + serve(t)
 	got := run("", "recall", "", "--limit=0", "--namespace=Bad Name", to)
 	wantContains(t, "a refused recall", got.err, "error: query: must be given unless a vector is (and 2 more)\n", "\n  namespaces[0]: ", "\n  limit: must be")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (c *connectCmd) Validate() error {
 	if _, err := os.Stat(filepath.Dir(c.SQLite)); c.SQLite != "" && err != nil {
 		return fmt.Errorf("there is no folder %s: create it, or correct --sqlite", filepath.Dir(c.SQLite))
 	}
-	return checkNamespace(c.Namespace)
+	return cmp.Or(checkAddress(c.Address), checkNamespace(c.Namespace))
 }
 
 // changedFile is a change in the output of --json.

@@ -20,6 +20,7 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -122,8 +123,19 @@ func refused(ctx context.Context, address string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
+// checkAddress refuses a URL as the address of a gateway. Callers over HTTP have one for the same port.
+func checkAddress(address string) error {
+	if scheme, _, found := strings.Cut(address, "://"); found && strings.HasPrefix(scheme, "http") {
+		return fmt.Errorf("--address must be HOST:PORT, without %s://", scheme)
+	}
+	return nil
+}
+
 // dial connects to a gateway and traces the calls.
 func dial(address string, bearer auth.Bearer, tls auth.TLS, tel *telemetry.Service, more ...client.Option) (*client.Client, error) {
+	if err := checkAddress(address); err != nil {
+		return nil, settings.Wrong(err)
+	}
 	options, err := bearer.Dial(tls, address)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -96,6 +97,9 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 func openSQLite(location string) (*sql.DB, error) {
 	path, err := filepath.Abs(location)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil { // SQLite's words do not name the file
 		return nil, err
 	}
 	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(5000)"}

@@ -262,7 +262,7 @@ func TestClaudeMemoryThatCannotBeRead(t *testing.T) {
 	for name, test := range map[string][3]string{
 		"no table":   {claudeSQLite(t, "CREATE TABLE other (x)"), "memories", "there is no table memories"},
 		"no content": {claudeSQLite(t, "CREATE TABLE memories (text)"), "memories", "has no column content"},
-		"no file":    {filepath.Join(t.TempDir(), "none.db"), "memories", "unable to open"},
+		"no file":    {filepath.Join(t.TempDir(), "none.db"), "memories", "none.db: no such file or directory"},
 		"bad URL":    {"postgres://ada:hunter2@[", "memories", "the PostgreSQL URL is not valid"},
 		"bad name":   {claudeSQLite(t, "CREATE TABLE memories (content)"), `"; DROP TABLE memories`, "there is no table"},
 	} {

@@ -119,7 +119,10 @@ func (s Service) start(ctx context.Context, path string) error {
 		_, err := run(ctx, "launchctl", "bootstrap", s.domain(), path)
 		return err
 	}
-	for _, args := range [][]string{{"daemon-reload"}, {"enable", unit}, {"restart", unit}} {
+	if _, err := run(ctx, "systemctl", "--user", "daemon-reload"); err != nil {
+		return fmt.Errorf("%w; if you came by su or sudo, log in as this user instead; without systemd, start `triskele up` with what your system has for that", err)
+	}
+	for _, args := range [][]string{{"enable", unit}, {"restart", unit}} {
 		if _, err := run(ctx, "systemctl", append([]string{"--user"}, args...)...); err != nil {
 			return err
 		}

@@ -146,8 +146,8 @@ func TestFailures(t *testing.T) {
 	const noBus = "echo 'Failed to connect to bus' >&2; exit 1"
 	system(t, map[string]string{"systemctl": noBus})
 	err = s.Install(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "systemctl --user daemon-reload: Failed to connect to bus") || installed() {
-		t.Errorf("got %v and a file: %t; want no bus and no file", err, installed())
+	if err == nil || !strings.Contains(err.Error(), "systemctl --user daemon-reload: Failed to connect to bus; if you came by su or sudo, log in") || installed() {
+		t.Errorf("got %v and a file: %t; want no bus, what to do, and no file", err, installed())
 	}
 	system(t, map[string]string{"systemctl": "echo activating"}) // as it says of a service that it starts again and again
 	if err := s.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "ends as soon as it is started: try /opt/my tools/triskele up") || installed() {

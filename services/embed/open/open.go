@@ -99,7 +99,10 @@ func openTransformer(place string) (embed.Embedder, error) {
 func openRemote(provider, place, key string) (embed.Embedder, error) {
 	place, query, _ := strings.Cut(place, "?")
 	server, model, found := strings.Cut(place, "#")
-	if !found {
+	switch {
+	case !found && strings.Contains(place, "://"): // as a model's name, the texts would go to the provider
+		return nil, fmt.Errorf("name the model after the server's URL, as in %s:%s#MODEL", provider, place)
+	case !found:
 		server, model = "", place
 	}
 	if key == "" && server == "" && provider != "tei" {
