@@ -186,11 +186,7 @@ func (m *Models) List(ctx context.Context) ([]ModelInfo, error) {
 		}))
 }
 
-// state returns the state of a model.
-func (m *Models) state(ctx context.Context, model int64) (modelState, error) {
-	return stateIn(ctx, m.db(), model, "")
-}
-
+// stateIn returns the state of a model, and locks its row if the statement ends so.
 func stateIn(ctx context.Context, db sqldb.Scoped, model int64, lock string) (s modelState, err error) {
 	_, err = db.Get(ctx, `
 		SELECT status, EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = m.id AND r.sensitive)

@@ -62,8 +62,7 @@ func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond
 		done.Queued, err = m.activate(ctx, id)
 		return err
 	})
-	var changed *statusError
-	if errors.As(err, &changed) {
+	if _, changed := errors.AsType[*statusError](err); changed {
 		err = errCancelled
 	}
 	return done, err
