@@ -285,11 +285,6 @@ const fromLacking = `FROM memory.memories m
 		AND NOT EXISTS (SELECT 1 FROM dense.vectors v
 			WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = $1 AND v.revision >= m.revision)`
 
-// lacking returns up to n lacking memories with ids above after.
-func (m *Models) lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error) {
-	return m.db().Records(ctx, `SELECT `+record.Columns+` `+fromLacking+` AND m.id > $3 ORDER BY m.id LIMIT $4`, model, namespace, after[:], n)
-}
-
 // activate atomically retires the active model, activates the building one, and enqueues memories without a vector. A remote model
 // loses sensitive memories.
 func (m *Models) activate(ctx context.Context, model int64) (queued int64, err error) {
