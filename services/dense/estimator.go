@@ -75,12 +75,9 @@ func rounded(steps float32) int32 {
 	}
 }
 
-// estimate estimates the inner products of consecutive groups of codes with the query, in steps. There are len(above) groups. A bit of
-// above says which rows of a group are not below a bound.
+// estimate estimates the inner products of consecutive groups of codes with the query, in steps. There are len(above) groups, one at
+// least. A bit of above says which rows of a group are not below a bound.
 func (e *estimator) estimate(codes []byte, spans, estimates []float32, bound float32, above []uint32) {
-	if len(above) == 0 {
-		return
-	}
 	_, _ = codes[len(above)*2*groupRows*e.columns-1], estimates[len(above)*groupRows-1] // bounds check for the assembly
 	_ = spans[len(above)*groupRows-1]
 	if e.bytes == nil {

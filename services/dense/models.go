@@ -186,11 +186,7 @@ func (m *Models) List(ctx context.Context) ([]ModelInfo, error) {
 		}))
 }
 
-// state returns the state of a model.
-func (m *Models) state(ctx context.Context, model int64) (modelState, error) {
-	return stateIn(ctx, m.db(), model, "")
-}
-
+// stateIn returns the state of a model, and locks its row if the statement ends so.
 func stateIn(ctx context.Context, db sqldb.Scoped, model int64, lock string) (s modelState, err error) {
 	_, err = db.Get(ctx, `
 		SELECT status, EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = m.id AND r.sensitive)
@@ -288,11 +284,6 @@ const fromLacking = `FROM memory.memories m
 	WHERE m.namespace = $2 AND EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = $1 AND r.sensitive = m.sensitive)
 		AND NOT EXISTS (SELECT 1 FROM dense.vectors v
 			WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = $1 AND v.revision >= m.revision)`
-
-// lacking returns up to n lacking memories with ids above after.
-func (m *Models) lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error) {
-	return m.db().Records(ctx, `SELECT `+record.Columns+` `+fromLacking+` AND m.id > $3 ORDER BY m.id LIMIT $4`, model, namespace, after[:], n)
-}
 
 // activate atomically retires the active model, activates the building one, and enqueues memories without a vector. A remote model
 // loses sensitive memories.

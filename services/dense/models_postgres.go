@@ -101,7 +101,7 @@ type partition struct {
 
 // parts returns the partitions; the table itself if it has none, being distributed. An index attached under another name counts.
 func (m *Models) parts(ctx context.Context, model int64) ([]partition, error) {
-	rows, err := m.store.Pool.Query(ctx, `
+	rows, _ := m.store.Pool.Query(ctx, `
 		SELECT t.relname, t.relname || $1, i.indexrelid IS NOT NULL, coalesce(NOT i.indisvalid, false),
 			EXISTS (SELECT FROM pg_inherits ti JOIN pg_index x ON x.indexrelid = ti.inhrelid
 				WHERE ti.inhparent = to_regclass('dense.vectors' || $1) AND x.indrelid = t.oid)
@@ -111,10 +111,7 @@ func (m *Models) parts(ctx context.Context, model int64) ([]partition, error) {
 		UNION ALL
 		SELECT t.relname, t.relname || $1, i.indexrelid IS NOT NULL, coalesce(NOT i.indisvalid, false), coalesce(i.indisvalid, false)
 		FROM pg_class t LEFT JOIN pg_index i ON i.indexrelid = to_regclass('dense.' || t.relname || $1)
-		WHERE t.oid = 'dense.vectors'::regclass AND t.relkind = 'r' ORDER BY 1`, fmt.Sprintf("_near_%d", model))
-	if err != nil {
-		return nil, err
-	}
+		WHERE t.oid = 'dense.vectors'::regclass AND t.relkind = 'r' ORDER BY 1`, fmt.Sprintf("_near_%d", model)) // the rows have its error
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (part partition, err error) {
 		err = row.Scan(&part.table, &part.index, &part.exists, &part.broken, &part.attached)
 		return part, err

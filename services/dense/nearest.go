@@ -270,9 +270,6 @@ func (c comparison) estimateGroups(e estimator, from, end int, bound float32) {
 
 // selectedIn returns the bits of a group's selected rows.
 func selectedIn(selected []uint64, group int) uint32 {
-	if group/2 >= len(selected) {
-		return 0
-	}
 	return uint32(selected[group/2] >> (group % 2 * groupRows))
 }
 

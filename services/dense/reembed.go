@@ -13,6 +13,7 @@ import (
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
@@ -62,8 +63,7 @@ func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond
 		done.Queued, err = m.activate(ctx, id)
 		return err
 	})
-	var changed *statusError
-	if errors.As(err, &changed) {
+	if _, changed := errors.AsType[*statusError](err); changed {
 		err = errCancelled
 	}
 	return done, err
@@ -125,14 +125,15 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 	}
 	for _, namespace := range namespaces {
 		for after := uuid.Nil; ; {
-			records, err := b.models.lacking(ctx, b.model, namespace, after, batch)
+			records, err := b.models.db().Records(ctx, `SELECT `+record.Columns+` `+fromLacking+` AND m.id > $3 ORDER BY m.id LIMIT $4`,
+				b.model, namespace, after[:], batch)
 			if err != nil {
 				return written, err
 			}
 			if len(records) == 0 {
 				break
 			}
-			// lacking returns only sensitive memories that are allowed; put checks again.
+			// Only sensitive memories that are allowed are lacking; put checks again.
 			checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return queue.New(b.models.store).AsSensitive(ctx, records) })
 			embeddings, err := embedRecords(checked, b.embedder, records, true)
 			if errors.Is(err, endpoint.ErrWithdrawn) {

@@ -74,7 +74,7 @@ func New(ctx context.Context, store sqldb.Store, images *replica.Set, embedder e
 
 // Index implements queue.Indexer. It pauses when the model is not active.
 func (l *Leg) Index(ctx context.Context, records []record.Record) error {
-	state, err := l.models.state(ctx, l.model)
+	state, err := stateIn(ctx, l.models.db(), l.model, "")
 	if err != nil {
 		return err
 	}
@@ -83,8 +83,8 @@ func (l *Leg) Index(ctx context.Context, records []record.Record) error {
 		if err != nil || len(embeddings) == 0 {
 			return err
 		}
-		var changed *statusError
-		if err := l.models.put(ctx, l.model, embeddings, Active); !errors.As(err, &changed) {
+		err = l.models.put(ctx, l.model, embeddings, Active)
+		if _, changed := errors.AsType[*statusError](err); !changed {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (l *Leg) Knows(ctx context.Context, namespace string, sequence int64) (know
 	if err != nil || !known {
 		return known, gaveUp, err
 	}
-	state, err := l.models.state(ctx, l.model)
+	state, err := stateIn(ctx, l.models.db(), l.model, "")
 	active := state.status == Active
 	return active, !active, err
 }
@@ -288,7 +288,7 @@ func (l *Leg) askUse(ctx context.Context, use modelUse) *modelUse {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	_ = panics.Catch(ctx, nil, "ask for the use of a model", func() error {
-		state, err := l.models.state(ctx, l.model)
+		state, err := stateIn(ctx, l.models.db(), l.model, "")
 		reason := ""
 		if err == nil && state.status != Active {
 			reason, err = l.models.outdated(ctx, l.embedder.Model())

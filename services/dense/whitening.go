@@ -1,13 +1,13 @@
 package dense
 
 import (
+	"bytes"
 	"context"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
 
-	"github.com/google/uuid"
 	"github.com/x448/float16"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
@@ -125,11 +125,7 @@ func (m *matrix) sample() sample {
 	for m.count>>level > mostSampled {
 		level++
 	}
-	type chosen struct {
-		id  uuid.UUID
-		row uint32
-	}
-	var rows []chosen
+	var rows []uint32
 	for i := range m.blocks {
 		for at, scale := range m.blocks[i].scales {
 			row := uint32(i*blockRows + at)
@@ -137,18 +133,17 @@ func (m *matrix) sample() sample {
 				continue
 			}
 			h := fnv.New64a()
-			id := m.rows.IDs[row]
-			_, _ = h.Write(id[:])
+			_, _ = h.Write(m.rows.IDs[row][:])
 			if h.Sum64()<<(64-level)>>(64-level) == 0 {
-				rows = append(rows, chosen{id, row})
+				rows = append(rows, row)
 			}
 		}
 	}
-	slices.SortFunc(rows, func(a, b chosen) int { return slices.Compare(a.id[:], b.id[:]) })
+	slices.SortFunc(rows, func(a, b uint32) int { return bytes.Compare(m.rows.IDs[a][:], m.rows.IDs[b][:]) })
 	width := wholePacks(len(rows))
 	s := sample{dimensions: m.of.queried, vectors: len(rows), steps: make([]int16, m.of.queried*width), scales: make([]float32, len(rows))}
-	for v, chosen := range rows {
-		b, at := &m.blocks[chosen.row/blockRows], int(chosen.row%blockRows)
+	for v, row := range rows {
+		b, at := &m.blocks[row/blockRows], int(row%blockRows)
 		s.scales[v] = b.scales[at]
 		vector := b.vector(at, m.of.queried)
 		for d := range m.of.queried {

@@ -158,7 +158,7 @@ func names(ws []word) []string {
 			run = append(run, w)
 		case capital:
 			flush()
-			run, opens = []word{w}, startsSentence(i, w.gap)
+			run, opens = []word{w}, i == 0 || strings.ContainsAny(w.gap, ".!?:;\n\"“”‘'([*-–—•>#|…")
 		default:
 			flush()
 		}
@@ -185,17 +185,7 @@ func joined(run []word) string {
 // plausible reports whether a capitalised word at the start of a sentence may be a name. A word before a colon is
 // a speaker, unless it is a common word.
 func plausible(w word, lower map[string]bool) bool {
-	if identifier(w.raw) {
-		return true
-	}
-	if commonWords[w.fold] || opens(w.fold) {
-		return false
-	}
-	return w.next == ':' || !lower[w.fold]
-}
-
-func startsSentence(i int, gap string) bool {
-	return i == 0 || strings.ContainsAny(gap, ".!?:;\n\"“”‘'([*-–—•>#|…")
+	return identifier(w.raw) || !commonWords[w.fold] && !opens(w.fold) && (w.next == ':' || !lower[w.fold])
 }
 
 // abbreviated reports whether a full stop may belong to a word: Dr. Vale, J. Okafor.

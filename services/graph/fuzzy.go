@@ -55,11 +55,7 @@ func (f *fuzzyIndex) remove(concept uint32, key string) {
 	}
 	f.sizes[concept] = 0
 	for _, g := range trigrams(nil, key) {
-		if left := remove(f.postings[g], concept); len(left) > 0 {
-			f.postings[g] = left
-		} else {
-			delete(f.postings, g)
-		}
+		unlist(f.postings, g, concept)
 		f.entries--
 	}
 }

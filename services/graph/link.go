@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 const (
@@ -35,10 +37,7 @@ type start struct {
 }
 
 func conceptIDs(ps []phrase) []int64 {
-	ids := make([]int64, len(ps))
-	for i, p := range ps {
-		ids[i] = p.concept
-	}
+	ids := slice.Map(ps, func(p phrase) int64 { return p.concept })
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
@@ -47,10 +46,7 @@ func conceptIDs(ps []phrase) []int64 {
 // memories mention, links only if nothing else does. memories is their number; more than hubCount need not be counted, nor
 // any if no concept is a possible hub.
 func link(ps []phrase, known map[int64]int64, memories int64) []start {
-	var starts []start
-	for _, p := range longest(ps, known) {
-		starts = append(starts, start{p.concept, known[p.concept]})
-	}
+	starts := slice.Map(longest(ps, known), func(p phrase) start { return start{p.concept, known[p.concept]} })
 	limit := max(hubFloor, memories/hubShare)
 	if specific := slices.DeleteFunc(slices.Clone(starts), func(s start) bool { return s.mentions > limit }); len(specific) > 0 {
 		starts = specific

@@ -22,16 +22,13 @@ type authorLink struct {
 // authorLinks returns a record's distinct links, sorted.
 func authorLinks(r record.Record) []authorLink {
 	var out []authorLink
-	seen := map[authorLink]bool{}
 	for _, l := range r.Links {
-		link := authorLink{endKey(l.Target), l.Relation}
-		if l.Target != r.ID && !seen[link] {
-			seen[link] = true
-			out = append(out, link)
+		if l.Target != r.ID {
+			out = append(out, authorLink{endKey(l.Target), l.Relation})
 		}
 	}
 	slices.SortFunc(out, func(a, b authorLink) int {
 		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Relation, b.Relation))
 	})
-	return out
+	return slices.Compact(out)
 }

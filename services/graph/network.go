@@ -249,11 +249,7 @@ func (n *network) Drop(row uint32) {
 		n.forget(c)
 	}
 	for _, l := range node.Links {
-		if left := remove(n.linkers[l.Target], row); len(left) > 0 {
-			n.linkers[l.Target] = left
-		} else {
-			delete(n.linkers, l.Target)
-		}
+		unlist(n.linkers, l.Target, row)
 	}
 	if n.keys != nil {
 		n.ends.Remove(n.keys[row])
@@ -378,13 +374,14 @@ func insert(list []uint32, v uint32) []uint32 {
 	return slices.Insert(list, at, v)
 }
 
-// remove deletes v from an ascending list.
-func remove(list []uint32, v uint32) []uint32 {
-	at, found := slices.BinarySearch(list, v)
-	if !found {
-		return list
+// unlist removes v from an ascending list, and the list with its last value.
+func unlist[K comparable](lists map[K][]uint32, key K, v uint32) {
+	if at, found := slices.BinarySearch(lists[key], v); found {
+		lists[key] = slices.Delete(lists[key], at, at+1)
 	}
-	return slices.Delete(list, at, at+1)
+	if len(lists[key]) == 0 {
+		delete(lists, key)
+	}
 }
 
 // always is later than all times. What has begun by now, or will, has begun by then.

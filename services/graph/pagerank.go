@@ -216,12 +216,9 @@ func (w *walker) give(from, to node, part float64, via string) {
 		w.next = append(w.next, to)
 	}
 	at.residual += mass
-	if w.from != nil {
-		w.trace(from, to, mass, via)
+	if w.from == nil {
+		return
 	}
-}
-
-func (w *walker) trace(from, to node, mass int64, via string) {
 	if way, known := w.from[to]; !known || way.level == w.level && mass > way.mass {
 		w.from[to] = hop{from, via, mass, w.level}
 	}

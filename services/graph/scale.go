@@ -29,12 +29,7 @@ type scale struct {
 func (s scale) at(share float64) float64 { return s.unlike + share*(s.same-s.unlike) }
 
 // share is the inverse of at.
-func (s scale) share(cosine float64) float64 {
-	if s.same == s.unlike {
-		return 0
-	}
-	return (cosine - s.unlike) / (s.same - s.unlike)
-}
+func (s scale) share(cosine float64) float64 { return (cosine - s.unlike) / (s.same - s.unlike) }
 
 // calibrationTime bounds the requests to an embedder that measure its scale.
 const calibrationTime = 10 * time.Second

@@ -171,10 +171,7 @@ func (l *Leg) names(ctx context.Context, namespace string, ids []int64) (map[int
 	out := map[int64]string{}
 	var id int64
 	var name string
-	statement, args := `SELECT id, name FROM graph.concepts WHERE namespace = $1`, []any{namespace}
-	if ids != nil {
-		statement, args = statement+` AND id = ANY($2::bigint[])`, append(args, ids)
-	}
+	statement, args := sqldb.Among(ids, `SELECT id, name FROM graph.concepts WHERE namespace = $1`, ` AND id = ANY($2::bigint[])`, namespace)
 	var b sqldb.Batch
 	b.Query([]any{&id, &name}, func() { out[id] = name }, statement, args...)
 	return out, l.store.Searched().In(namespace).Send(ctx, &b)

@@ -58,15 +58,6 @@ func (s *space) words() int { return (s.dims + 63) / 64 }
 // bytes is the memory of the vectors.
 func (s *space) bytes() int64 { return int64(len(s.codes) + 8*len(s.signs) + 4*len(s.norms)) }
 
-// grow makes room for rows below a number.
-func (s *space) grow(rows int) {
-	if more := rows - len(s.norms); s.dims > 0 && more > 0 {
-		s.norms = slices.Grow(s.norms, more)[:rows]
-		s.codes = slices.Grow(s.codes, more*s.dims)[:rows*s.dims]
-		s.signs = slices.Grow(s.signs, more*s.words())[:rows*s.words()]
-	}
-}
-
 func (s *space) has(row uint32) bool { return int(row) < len(s.norms) && s.norms[row] > 0 }
 
 // set stores a row's vector. It returns false for other dimensions or a zero vector.
@@ -74,7 +65,12 @@ func (s *space) set(row uint32, vector code) bool {
 	if s.dims == 0 || len(vector) != s.dims {
 		return false
 	}
-	s.grow(int(row) + 1)
+	if rows := int(row) + 1; rows > len(s.norms) {
+		more := rows - len(s.norms)
+		s.norms = append(s.norms, make([]float32, more)...)
+		s.codes = append(s.codes, make([]int8, more*s.dims)...)
+		s.signs = append(s.signs, make([]uint64, more*s.words())...)
+	}
 	copy(s.codes[int(row)*s.dims:], vector)
 	sketch(s.signs[int(row)*s.words():int(row+1)*s.words()], vector)
 	s.norms[row] = float32(math.Sqrt(float64(dot(vector, vector))))

@@ -58,9 +58,9 @@ func await(ctx context.Context, index AsyncIndex, namespace string, sequence int
 	defer cancel()
 	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
 		knows, gaveUp, err := index.Knows(ctx, namespace, sequence)
-		var field *record.FieldError
+		_, unknown := errors.AsType[*record.FieldError](err)
 		switch {
-		case errors.As(err, &field):
+		case unknown:
 			return false, err
 		case err != nil && ctx.Err() == nil:
 			log.WarnContext(ctx, "cannot tell whether the index has a write", "error", err.Error())

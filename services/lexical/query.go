@@ -103,11 +103,7 @@ func identifiers(tokens []token) (found [][]string) {
 		if i-begin == 1 {
 			continue
 		}
-		var terms []string
-		for _, t := range tokens[begin:i] {
-			terms = append(terms, t.term)
-		}
-		found = append(found, terms)
+		found = append(found, slice.Map(tokens[begin:i], func(t token) string { return t.term }))
 	}
 	return found
 }

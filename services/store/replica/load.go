@@ -247,10 +247,6 @@ func (r *Rows) missing(metadata map[string]any) (keys []string) {
 	return keys
 }
 
-func (r *Rows) knows(metadata map[string]any) bool {
-	return len(metadata) == 0 || len(r.missing(metadata)) == 0
-}
-
 // labelled is a value of a metadata key that a memory has.
 type labelled struct {
 	id   uuid.UUID

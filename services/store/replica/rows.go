@@ -103,12 +103,16 @@ func (r *Rows) Put(m Memory) uint32 {
 		r.IDs, r.Importance, r.Created = append(r.IDs, uuid.Nil), append(r.Importance, 0), append(r.Created, 0)
 		r.From, r.To, r.Expires = append(r.From, 0), append(r.To, 0), append(r.Expires, 0)
 		r.of = append(r.of, 0)
-		r.present, r.current = r.present.grow(row), r.current.grow(row)
+		if row%64 == 0 {
+			r.present, r.current = append(r.present, 0), append(r.current, 0)
+		}
 	}
 	r.IDs[row], r.Importance[row], r.Created[row], r.From[row], r.To[row], r.Expires[row] = m.ID, m.Importance, m.Created, m.From, m.To, m.Expires
 	r.byID.Add(row)
 	r.present.set(row)
-	r.current.put(row, m.To == 0)
+	if r.current.clear(row); m.To == 0 {
+		r.current.set(row)
+	}
 	if m.Expires > 0 {
 		r.mortal++
 	}
@@ -242,22 +246,6 @@ type bitset []uint64
 func (b bitset) has(row uint32) bool { return int(row>>6) < len(b) && b[row>>6]>>(row&63)&1 == 1 }
 func (b bitset) set(row uint32)      { b[row>>6] |= 1 << (row & 63) }
 func (b bitset) clear(row uint32)    { b[row>>6] &^= 1 << (row & 63) }
-
-func (b bitset) put(row uint32, in bool) {
-	if in {
-		b.set(row)
-	} else {
-		b.clear(row)
-	}
-}
-
-// grow returns a set with room for a row.
-func (b bitset) grow(row uint32) bitset {
-	for int(row>>6) >= len(b) {
-		b = append(b, 0)
-	}
-	return b
-}
 
 func (b bitset) count() (n int) {
 	for _, word := range b {

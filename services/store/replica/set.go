@@ -247,7 +247,7 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 	if img.dead {
 		return nil, errDead
 	}
-	if img != s.empty && !img.rows.knows(need.Filter.Metadata) {
+	if img != s.empty && len(img.rows.missing(need.Filter.Metadata)) > 0 {
 		return nil, lacking
 	}
 	if v.Stale && s.legs[need.Part].kind == Records && slices.Contains(img.seen, need.AtLeast) {
@@ -288,7 +288,7 @@ func (s *Set) behind(ctx context.Context, img *image, need Need, arrived time.Ti
 		return false, err
 	}
 	defer img.mu.RUnlock()
-	return img.dead || !img.rows.knows(need.Filter.Metadata) ||
+	return img.dead || len(img.rows.missing(need.Filter.Metadata)) > 0 ||
 		need.AtLeast > 0 && !(s.legs[need.Part].kind == Records && slices.Contains(img.seen, need.AtLeast)), nil
 }
 
