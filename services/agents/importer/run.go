@@ -38,9 +38,9 @@ func Run(ctx context.Context, memories triskelev1.MemoryServiceClient, source So
 	if options.Progress == nil {
 		options.Progress = func(int64, *Report) {}
 	}
-	r := &run{Options: options, memories: memories, source: source, report: newReport()}
-	r.report.DryRun = options.DryRun
-	return r.report, r.run(ctx)
+	report := &Report{DryRun: options.DryRun, Outcome: Outcome{Problems: []Problem{}}, Namespaces: map[string]bool{}}
+	r := &run{Options: options, memories: memories, source: source, report: report}
+	return report, r.run(ctx)
 }
 
 type run struct {
