@@ -64,7 +64,7 @@ type limits struct {
 // NewServer returns a server over a store.
 func NewServer(store *Store) *Server {
 	return &Server{
-		store: store, contents: newContents(store), exports: newExports(),
+		store: store, contents: newContents(store), exports: &exports{pages: make(chan struct{}, maxPages), of: map[string]int{}},
 		limits: limits{call: 30 * time.Second, batch: 2 * time.Minute, whole: 15 * time.Minute, send: rpc.SendTime},
 	}
 }
