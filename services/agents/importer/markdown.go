@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/clip"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
@@ -396,10 +397,7 @@ func (s *Markdown) place(items []Item, thread string) {
 // such a text of the note has changed. A text cannot be taken back from a model that has read it.
 func (s *Markdown) keepSensitive(items []Item, thread string) {
 	note := s.imported[thread]
-	texts := map[string]bool{}
-	for _, item := range items {
-		texts[item.Memory.GetContent()] = true
-	}
+	texts := slice.Set(slice.Map(items, func(item Item) string { return item.Memory.GetContent() }))
 	changed := slices.ContainsFunc(note.sensitive, func(text string) bool { return !texts[text] })
 	for i := range items {
 		m := items[i].Memory
