@@ -11,6 +11,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -111,10 +112,7 @@ func readScores(resp *triskelev1.ScoreByIdsResponse, kind triskelev1.ScoreKind, 
 	if resp.GetScoreKind() != kind {
 		return nil, malformed("scores of kind %v, the search's were %v", resp.GetScoreKind(), kind)
 	}
-	asked := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		asked[id] = true
-	}
+	asked := slice.Set(ids)
 	scores := make([]fusion.Scored, len(resp.GetScores()))
 	for i, s := range resp.GetScores() {
 		if !asked[s.GetId()] || !finite(s.GetScore()) {

@@ -19,6 +19,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	"github.com/triskele/triskele/fuser/platform/revision"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -246,15 +247,13 @@ func checkAnswered(outcomes []outcome) error {
 
 // lists returns the outcomes' hits for fusion.
 func lists(outcomes []outcome) []fusion.List {
-	out := make([]fusion.List, len(outcomes))
-	for i, o := range outcomes {
-		out[i] = fusion.List{
+	return slice.Map(outcomes, func(o outcome) fusion.List {
+		return fusion.List{
 			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Trust: o.trust * o.answer.GetCoverage(),
 			Kind: o.answer.GetScoreKind(), Hits: o.answer.hits, Others: o.answer.others, Complete: o.answer.complete, Answered: o.answered(),
 			Coverage: o.answer.GetCoverage(), Attainable: o.answer.GetAttainable(), Memories: o.answer.GetMemories(), Terms: int(o.answer.GetTerms()),
 		}
-	}
-	return out
+	})
 }
 
 // tokensOf returns the revision tokens of a request by namespace.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -83,15 +84,13 @@ const defaultMaxTerms = 3
 const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
 func (c Config) settings() settings {
-	s := settings{
+	return settings{
 		method: c.Fusion.Method.Method(), k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true,
 		times:  &triskelev1.TimePreference{Weight: defaultTimeWeight},
-		rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs)),
+		rerank: rerankSettings{top: c.Rerank.Top}, legs: slice.Map(c.Legs, func(leg Leg) legSettings {
+			return legSettings{weight: leg.Weight, trust: leg.Trust, depth: leg.Depth, quota: leg.Quota}
+		}),
 	}
-	for i, leg := range c.Legs {
-		s.legs[i] = legSettings{weight: leg.Weight, trust: leg.Trust, depth: leg.Depth, quota: leg.Quota}
-	}
-	return s
 }
 
 // override sets a value that o gives.

@@ -38,10 +38,6 @@ type exports struct {
 	of  map[string]int // by tenant, if not 0
 }
 
-func newExports() *exports {
-	return &exports{pages: make(chan struct{}, maxPages), of: map[string]int{}}
-}
-
 // begin admits an export or returns RESOURCE_EXHAUSTED.
 func (e *exports) begin(namespace string) (end func(), err error) {
 	tenant, _, _ := strings.Cut(namespace, "/")

@@ -64,7 +64,7 @@ type limits struct {
 // NewServer returns a server over a store.
 func NewServer(store *Store) *Server {
 	return &Server{
-		store: store, contents: newContents(store), exports: newExports(),
+		store: store, contents: newContents(store), exports: &exports{pages: make(chan struct{}, maxPages), of: map[string]int{}},
 		limits: limits{call: 30 * time.Second, batch: 2 * time.Minute, whole: 15 * time.Minute, send: rpc.SendTime},
 	}
 }
@@ -252,27 +252,18 @@ func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest
 func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (_ *triskelev1.ForgetResponse, err error) {
 	ctx, end := begin(ctx, s.limits.call, deleteMemory, len(req.GetIds()))
 	defer func() { end(err) }()
-	n, err := s.store.Forget(ctx, req.GetNamespace(), parseIDs(req.GetIds()))
+	n, err := s.store.Forget(ctx, req.GetNamespace(), slice.Map(req.GetIds(), uuid.MustParse))
 	if err != nil {
 		return nil, publicError("ids", err)
 	}
 	return &triskelev1.ForgetResponse{Forgotten: n}, nil
 }
 
-// parseIDs parses ids, which the contract has as UUIDs.
-func parseIDs(texts []string) []uuid.UUID {
-	ids := make([]uuid.UUID, len(texts))
-	for i, text := range texts {
-		ids[i] = uuid.MustParse(text)
-	}
-	return ids
-}
-
 // Get implements triskelev1.MemoryServiceServer.
 func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
-	records, memories, err := s.get(ctx, req.GetNamespace(), parseIDs(req.GetIds()))
+	records, memories, err := s.get(ctx, req.GetNamespace(), slice.Map(req.GetIds(), uuid.MustParse))
 	if err != nil {
 		return nil, err
 	}

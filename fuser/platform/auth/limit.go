@@ -82,10 +82,8 @@ func (l *limits) take(token Token, namespace string, n int) error {
 	if !ever {
 		return status.Error(codes.ResourceExhausted, text)
 	}
-	st, err := status.Newf(codes.ResourceExhausted, "%s: try again in %v", text, wait.Truncate(time.Second)+time.Second).WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
-	if err != nil {
-		return err
-	}
+	st := status.Newf(codes.ResourceExhausted, "%s: try again in %v", text, wait.Truncate(time.Second)+time.Second)
+	st, _ = st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)}) // never fails
 	return st.Err()
 }
 

@@ -40,10 +40,7 @@ func PartAway(message string) error { return unavailable(partAway, message) }
 func StoreAway(message string) error { return unavailable("STORE_AWAY", message) }
 
 func unavailable(reason, message string) error {
-	st, err := status.New(codes.Unavailable, message).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "triskele"})
-	if err != nil {
-		return status.Error(codes.Unavailable, message)
-	}
+	st, _ := status.New(codes.Unavailable, message).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "triskele"}) // never fails
 	return st.Err()
 }
 
@@ -154,12 +151,10 @@ func Ended(ctx context.Context, err error) error {
 	st, bare := err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // a wrapped status must not pass
 	late, ended := passed(ctx), ctx.Err() != nil
 	if bare {
-		switch code := st.GRPCStatus().Code(); {
-		case late && (code == codes.DeadlineExceeded || code == codes.Canceled):
+		if code := st.GRPCStatus().Code(); late && (code == codes.DeadlineExceeded || code == codes.Canceled) {
 			return errDeadline
-		default:
-			return short(st.GRPCStatus())
 		}
+		return short(st.GRPCStatus())
 	}
 	var damaged interface{ Damaged() }
 	switch {

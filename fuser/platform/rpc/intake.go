@@ -118,8 +118,8 @@ func (in *intake) read(stream Frames) (mem.BufferSlice, error) {
 		return nil, status.Error(codes.Unimplemented, "messages must not be compressed")
 	}
 	length := binary.BigEndian.Uint32(header[1:])
-	if uint64(length) > uint64(MaxBytes(in.method)) {
-		return nil, TooLarge(in.method)
+	if most := MaxBytes(in.method); uint64(length) > uint64(most) {
+		return nil, status.Errorf(codes.ResourceExhausted, "a message to this method may have at most %d bytes", most)
 	}
 	n := int(length)
 	if n <= largeBytes {

@@ -40,11 +40,6 @@ func MaxBytes(method string) int {
 // MaxCost is the most memory of a decoded message, as estimated beforehand: empty values are cheap to send.
 func MaxCost(method string) int { return 4 * MaxBytes(method) }
 
-// TooLarge refuses a message that is beyond MaxBytes.
-func TooLarge(method string) error {
-	return status.Errorf(codes.ResourceExhausted, "a message to this method may have at most %d bytes", MaxBytes(method))
-}
-
 // TooCostly refuses a message that is beyond MaxCost.
 func TooCostly() error {
 	return status.Error(codes.ResourceExhausted, "the message has too many values: send them in several messages")

@@ -25,9 +25,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Off, given as the file, means none.
-const Off = "off"
-
 // envPrefix starts the project's environment variables. A key at the top of a file is a variable's name without it,
 // in lower case and with hyphens. It sets every flag that reads the variable.
 const envPrefix = "TRISKELE_"
@@ -79,7 +76,7 @@ type file struct {
 // open parses the file at path, or the first candidate that exists if path is empty. It returns nil for none.
 func open(path string, candidates []string) (*file, error) {
 	switch path {
-	case Off:
+	case "off":
 		return nil, nil
 	case "":
 	default:
@@ -219,13 +216,7 @@ func (f *file) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any
 
 // find returns a flag's value in the command's own section, else at the top.
 func (f *file) find(node *kong.Node, flag *kong.Flag) *yaml.Node {
-	section := f.root
-	for _, name := range names(node) {
-		if section = entry(section, name); section == nil {
-			break
-		}
-	}
-	if value := entry(section, flag.Name); value != nil {
+	if value := entry(f.section(node), flag.Name); value != nil {
 		return value
 	}
 	for _, key := range keys(flag) {
@@ -236,12 +227,12 @@ func (f *file) find(node *kong.Node, flag *kong.Flag) *yaml.Node {
 	return nil
 }
 
-// names returns the commands down to a node.
-func names(node *kong.Node) (out []string) {
-	for ; node != nil && node.Parent != nil; node = node.Parent {
-		out = append([]string{node.Name}, out...)
+// section returns a command's section, or nil.
+func (f *file) section(node *kong.Node) *yaml.Node {
+	if node == nil || node.Parent == nil {
+		return f.root
 	}
-	return out
+	return entry(f.section(node.Parent), node.Name)
 }
 
 func entry(mapping *yaml.Node, key string) *yaml.Node {

@@ -28,11 +28,6 @@ type watched struct {
 
 var _ sdktrace.SpanProcessor = (*Recorder)(nil)
 
-// NewRecorder returns a recorder that watches nothing yet.
-func NewRecorder() *Recorder {
-	return &Recorder{traces: map[trace.TraceID]*watched{}}
-}
-
 // Watch starts keeping the spans of a trace. Call stop once: it returns the spans kept so far. Several watchers of
 // one trace each get a part of its spans.
 func (r *Recorder) Watch(id trace.TraceID) (stop func() []*triskelev1.Span) {

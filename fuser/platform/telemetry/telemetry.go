@@ -79,7 +79,7 @@ type Option func(*Process)
 // Start reads the OTEL_* variables and prepares the exporters they ask for. Its errors are about the variables.
 func Start(ctx context.Context, options ...Option) (_ *Process, err error) {
 	defer func() { err = settings.Wrong(err) }()
-	p := &Process{recorder: NewRecorder(), services: map[string]*Service{}}
+	p := &Process{recorder: &Recorder{traces: map[trace.TraceID]*watched{}}, services: map[string]*Service{}}
 	for _, option := range options {
 		option(p)
 	}

@@ -134,10 +134,7 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, erro
 }
 
 func (c *importCmd) show(env *Env, report *importer.Report) error {
-	if c.JSON {
-		return report.WriteJSON(env.Out)
-	}
-	return env.print(render.Lines(report.String())) // the report has untrusted names
+	return env.show(c.JSON, report, render.Lines(report.String())) // the report has untrusted names
 }
 
 type syncCmd struct {

@@ -46,11 +46,6 @@ func (d *demo) measure(ctx context.Context) {
 	d.expect(incomplete == 0, "no answer is incomplete (got %d)", incomplete)
 }
 
-// strata lists the strata in the order of the questions, then all.
-func (d *demo) strata() []string {
-	return append(slices.Compact(slice.Map(d.queries, func(q Query) string { return q.Stratum })), all)
-}
-
 // table prints the scores of measure.
 func (d *demo) table(context.Context) {
 	d.heading(fmt.Sprintf("All %d questions", len(d.queries)))
@@ -60,7 +55,8 @@ func (d *demo) table(context.Context) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-12s %9s  %16s  %16s  %16s\n", "", "", "all legs", "lexical alone", "dense alone")
 	fmt.Fprintf(&b, "%-12s %9s  %8s %7s  %8s %7s  %8s %7s\n", "stratum", "questions", "recall@5", "MRR", "recall@5", "MRR", "recall@5", "MRR")
-	for _, name := range d.strata() {
+	strata := slices.Compact(slice.Map(d.queries, func(q Query) string { return q.Stratum })) // in the order of the questions
+	for _, name := range append(strata, all) {
 		row := fmt.Sprintf("%-12s %9d", name, len(d.scores[0][name]))
 		for _, of := range d.scores {
 			mean := eval.Mean(of[name])

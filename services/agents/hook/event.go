@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/triskele/triskele/services/agents/transcript"
@@ -36,15 +34,6 @@ const (
 	// leastWords is the length of the shortest text that is looked for behind a command, in bytes. "/model small" asks nothing.
 	leastWords = 24
 )
-
-// read reads one event and does not wait for the end of input: agents may leave the pipe open.
-func read(in io.Reader) (event, error) {
-	var e event
-	if err := json.NewDecoder(io.LimitReader(in, mostInput)).Decode(&e); err != nil {
-		return e, fmt.Errorf("the event is not a JSON object: %w", err)
-	}
-	return e, nil
-}
 
 // query returns the text to search for: what somebody said in the prompt, or the beginning and the end of that if it is long. Of a command
 // to the agent, such as /fix, it is what stands behind the name. Agents also send their own notes as prompts, such as that a task has ended.

@@ -12,6 +12,7 @@ package hook
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,9 +100,9 @@ func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 			}
 			done <- r
 		}()
-		event, err := read(in)
-		if err != nil {
-			r.err = err
+		var event event
+		if err := json.NewDecoder(io.LimitReader(in, mostInput)).Decode(&event); err != nil { // not to the end: agents may leave the pipe open
+			r.err = fmt.Errorf("the event is not a JSON object: %w", err)
 			return
 		}
 		from.Store(&event)

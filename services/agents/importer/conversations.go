@@ -23,15 +23,23 @@ import (
 // Conversations reads what was said from agents' sessions and from exports of chats: a memory for each turn, as package capture makes
 // them, but without an end of life. A turn has the same id as when it is captured.
 type Conversations struct {
+	io.Closer // of an archive
 	format    transcript.Format
 	namespace string
-	open      func(name string) (io.ReadCloser, error)
-	stat      func(name string) (fs.FileInfo, error) // of what a link leads to
+	folder    fs.FS // or an archive
 	files     []conversationFile
 	unread    []Item // what cannot be read
 	total     int64  // of the files, in bytes
-	close     func() error
 }
+
+// disk is a folder. Unlike that of os.DirFS, it opens files whose names are not UTF-8.
+type disk string
+
+// Open implements fs.FS.
+func (d disk) Open(name string) (fs.File, error) { return os.Open(filepath.Join(string(d), name)) }
+
+// Stat implements fs.StatFS. It follows links.
+func (d disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(filepath.Join(string(d), name)) }
 
 // conversationFile is a file of a folder or an archive.
 type conversationFile struct {
@@ -55,39 +63,28 @@ var names = map[transcript.Format][]string{
 
 // OpenConversations opens a file, a folder with all folders in it, or a zip archive. Close it when done.
 func OpenConversations(format transcript.Format, location, namespace string) (*Conversations, error) {
-	c := &Conversations{format: format, namespace: namespace, close: func() error { return nil }}
+	c := &Conversations{Closer: io.NopCloser(nil), format: format, namespace: namespace, folder: disk(location)}
 	info, err := os.Stat(location)
-	if err != nil {
-		return nil, err
-	}
 	switch {
+	case err != nil:
+		return nil, err
 	case info.IsDir():
-		// os.DirFS does not open a file whose name is not UTF-8.
-		c.open = func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(location, name)) }
-		c.stat = func(name string) (fs.FileInfo, error) { return os.Stat(filepath.Join(location, name)) }
-		err = filepath.WalkDir(location+string(filepath.Separator), func(name string, entry fs.DirEntry, err error) error {
-			if name, failed := filepath.Rel(location, name); failed == nil {
-				return c.add(filepath.ToSlash(name), entry, err)
-			}
-			return err
-		})
+		err = fs.WalkDir(c.folder, ".", c.add)
 	case strings.EqualFold(filepath.Ext(location), ".zip"):
 		archive, failed := zip.OpenReader(location)
 		if failed != nil {
 			return nil, failed
 		}
-		c.open, c.close = func(name string) (io.ReadCloser, error) { return archive.Open(name) }, archive.Close
-		c.stat = func(name string) (fs.FileInfo, error) { return fs.Stat(archive, name) }
-		err = fs.WalkDir(archive, ".", c.add)
+		c.folder, c.Closer = archive, archive
+		err = fs.WalkDir(c.folder, ".", c.add)
 	default:
-		c.open = func(string) (io.ReadCloser, error) { return os.Open(location) }
-		c.files = []conversationFile{{filepath.Base(location), info.Size()}}
+		c.folder, c.files = disk(filepath.Dir(location)), []conversationFile{{filepath.Base(location), info.Size()}}
 	}
 	if err == nil && len(c.files)+len(c.unread) == 0 {
 		err = fmt.Errorf("%s has no file called %s", location, strings.Join(names[format], " or "))
 	}
 	if err != nil {
-		_ = c.close()
+		_ = c.Close()
 		return nil, err
 	}
 	for _, f := range c.files {
@@ -95,9 +92,6 @@ func OpenConversations(format transcript.Format, location, namespace string) (*C
 	}
 	return c, nil
 }
-
-// Close closes an archive.
-func (c *Conversations) Close() error { return c.close() }
 
 // Total implements Source, in bytes.
 func (c *Conversations) Total() int64 { return c.total }
@@ -115,7 +109,7 @@ func (c *Conversations) add(name string, entry fs.DirEntry, err error) error {
 		return err
 	}
 	named := slices.ContainsFunc(names[c.format], func(pattern string) bool { ok, _ := path.Match(pattern, path.Base(name)); return ok })
-	switch info, err := c.stat(name); {
+	switch info, err := fs.Stat(c.folder, name); {
 	case err != nil && named:
 		c.unread = append(c.unread, skip(name, "not readable", reason(err)))
 	case err != nil:
@@ -204,7 +198,7 @@ func (c *Conversations) session(id string) (io.ReadCloser, error) {
 
 // opened opens a file, and decompresses it if its name says so.
 func (c *Conversations) opened(name string) (io.ReadCloser, error) {
-	in, err := c.open(name)
+	in, err := c.folder.Open(name)
 	if err != nil || path.Ext(name) != compressed {
 		return in, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -72,11 +73,7 @@ func listOf(text, separator string) []string {
 		}
 		return out
 	case strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}"):
-		parts := splitTrimmed(text[1:len(text)-1], ",")
-		for i := range parts {
-			parts[i] = strings.Trim(parts[i], `"`)
-		}
-		return parts
+		return slice.Map(splitTrimmed(text[1:len(text)-1], ","), func(part string) string { return strings.Trim(part, `"`) })
 	case strings.Contains(text, ","):
 		return splitTrimmed(text, ",")
 	}

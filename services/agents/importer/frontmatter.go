@@ -111,10 +111,7 @@ func (f frontMatter) texts(keys ...string) []string {
 }
 
 func splitTrimmed(text, separator string) []string {
-	parts := strings.Split(text, separator)
-	for i := range parts {
-		parts[i] = strings.TrimSpace(parts[i])
-	}
+	parts := slice.Map(strings.Split(text, separator), strings.TrimSpace)
 	return slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/clip"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
@@ -48,10 +50,10 @@ const NoteFolder = "note_folder"
 // The id of a note's first passage follows from the note's path, and that of another one also from its text. So a passage that has not
 // changed keeps its id, wherever it moves in its note. Each namespace has ids of its own.
 type Markdown struct {
+	io.Closer // of the folder
 	folder    fs.FS
 	name      string
 	namespace string
-	close     func() error
 	notes     []string // paths
 	unread    []Item   // folders that cannot be read
 	index     noteIndex
@@ -89,14 +91,14 @@ func OpenFolder(folder, namespace string) (*Markdown, error) {
 		_ = root.Close()
 		return nil, err
 	}
-	source.close = root.Close
+	source.Closer = root
 	return source, nil
 }
 
 // OpenMarkdown finds the notes of a folder, and indexes the names that links may use for them. An import forgets memories of the
 // folder's name that the folder no longer has.
 func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
-	s := &Markdown{folder: folder, name: name, namespace: namespace, close: func() error { return nil }}
+	s := &Markdown{folder: folder, name: name, namespace: namespace, Closer: io.NopCloser(nil)}
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil && name == ".":
@@ -124,9 +126,6 @@ func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
 	}
 	return s, nil
 }
-
-// Close closes the folder.
-func (s *Markdown) Close() error { return s.close() }
 
 // compare reads what earlier imports have stored. Read forgets the part of it that the folder no longer has.
 func (s *Markdown) compare(ctx context.Context, memories triskelev1.MemoryServiceClient) error {
@@ -398,10 +397,7 @@ func (s *Markdown) place(items []Item, thread string) {
 // such a text of the note has changed. A text cannot be taken back from a model that has read it.
 func (s *Markdown) keepSensitive(items []Item, thread string) {
 	note := s.imported[thread]
-	texts := map[string]bool{}
-	for _, item := range items {
-		texts[item.Memory.GetContent()] = true
-	}
+	texts := slice.Set(slice.Map(items, func(item Item) string { return item.Memory.GetContent() }))
 	changed := slices.ContainsFunc(note.sensitive, func(text string) bool { return !texts[text] })
 	for i := range items {
 		m := items[i].Memory

@@ -2,9 +2,7 @@ package importer
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -41,10 +39,6 @@ type Report struct {
 	Outcome
 	// Namespaces are the namespaces with memories of the import.
 	Namespaces map[string]bool `json:"-"`
-}
-
-func newReport() *Report {
-	return &Report{Outcome: Outcome{Problems: []Problem{}}, Namespaces: map[string]bool{}}
 }
 
 // String returns the counts, and the first positions with problems, grouped by reason.
@@ -101,11 +95,4 @@ func (r *Report) writeProblems(b *strings.Builder) {
 			fmt.Fprintf(b, "  and %d more\n", more)
 		}
 	}
-}
-
-// WriteJSON writes the report with all problems.
-func (r *Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
 }

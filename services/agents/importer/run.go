@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -22,25 +23,20 @@ const (
 // Options say how to import. The zero value skips positions that cannot be stored.
 type Options struct {
 	DryRun  bool          // count and report, but store nothing
-	Strict  bool          // stop at the first position that cannot be imported
+	Strict  bool          // stop at the first position that cannot be imported: all before it are stored
 	Timeout time.Duration // of storing a batch; 0 is none
 	// Progress is called after each batch; may be nil.
 	Progress func(done int64, report *Report)
 }
-
-// StrictError ends a strict import. All positions before the problem's are stored.
-type StrictError struct{ Problem Problem }
-
-func (e *StrictError) Error() string { return e.Problem.Position + ": " + e.Problem.Detail }
 
 // Run imports a source. The report is valid even if Run returns an error.
 func Run(ctx context.Context, memories triskelev1.MemoryServiceClient, source Source, options Options) (*Report, error) {
 	if options.Progress == nil {
 		options.Progress = func(int64, *Report) {}
 	}
-	r := &run{Options: options, memories: memories, source: source, report: newReport()}
-	r.report.DryRun = options.DryRun
-	return r.report, r.run(ctx)
+	report := &Report{DryRun: options.DryRun, Outcome: Outcome{Problems: []Problem{}}, Namespaces: map[string]bool{}}
+	r := &run{Options: options, memories: memories, source: source, report: report}
+	return report, r.run(ctx)
 }
 
 type run struct {
@@ -104,8 +100,8 @@ func (r *run) acknowledge(b *batch) error {
 		r.report.Namespaces[namespace] = true
 	}
 	r.Progress(b.done, r.report)
-	if problem := b.skipped(); r.Strict && problem != nil {
-		return &StrictError{*problem}
+	if i := slices.IndexFunc(b.Problems, func(p Problem) bool { return p.Skipped }); r.Strict && i >= 0 {
+		return errors.New(b.Problems[i].Position + ": " + b.Problems[i].Detail)
 	}
 	return nil
 }
@@ -179,14 +175,4 @@ func (b *batch) supersedes(other *batch) bool {
 		id := newer.Memory.GetSupersedes()
 		return id != "" && slices.ContainsFunc(other.items, func(older Item) bool { return older.Memory.GetId() == id })
 	})
-}
-
-// skipped returns the first position of the batch that could not be imported, or nil.
-func (b *batch) skipped() *Problem {
-	for i := range b.Problems {
-		if b.Problems[i].Skipped {
-			return &b.Problems[i]
-		}
-	}
-	return nil
 }

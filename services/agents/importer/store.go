@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
 )
@@ -71,10 +72,7 @@ func (r *run) send(ctx context.Context, b *batch, items []Item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	req := &triskelev1.ImportRequest{DryRun: r.DryRun, Memories: make([]*triskelev1.Memory, len(items))}
-	for i, item := range items {
-		req.Memories[i] = item.Memory
-	}
+	req := &triskelev1.ImportRequest{DryRun: r.DryRun, Memories: slice.Map(items, func(i Item) *triskelev1.Memory { return i.Memory })}
 	if r.Timeout > 0 { // the client bounds all calls but streams
 		limited, cancel := context.WithTimeout(ctx, r.Timeout)
 		defer cancel()
@@ -140,16 +138,11 @@ func (r *run) replace(ctx context.Context, b *batch, item Item, stored *triskele
 	if by := stored.GetSupersededBy(); by != "" {
 		b.Problems = append(b.Problems, Problem{item.Position, false, "superseded", "memory " + by + " has replaced it, and recall finds that one: correct it there"})
 	}
-	switch {
-	case r.DryRun:
-		b.Updated++
-		return nil
-	}
-	if _, err := r.memories.Update(ctx, &triskelev1.UpdateRequest{Namespace: m.GetNamespace(), Id: m.GetId(), Memory: m, UpdateMask: mask}); err != nil {
-		return err
-	}
 	b.Updated++
-	return nil
+	if !r.DryRun {
+		_, err = r.memories.Update(ctx, &triskelev1.UpdateRequest{Namespace: m.GetNamespace(), Id: m.GetId(), Memory: m, UpdateMask: mask})
+	}
+	return err
 }
 
 // forget forgets what the source no longer has.

@@ -19,32 +19,23 @@ const (
 	maxBody  = 1 << 30   // bytes of an answer
 )
 
-// collection groups spans by trace.
-type collection struct {
-	traces []otlp.Trace
-	at     map[string]int // by id
-	spans  int
-}
-
-func (c *collection) add(id string, span *triskelev1.Span) error {
-	if c.spans++; c.spans > maxSpans {
-		return fmt.Errorf("the traces have more than %d spans: ask for fewer traces", maxSpans)
-	}
-	i, known := c.at[id]
-	if !known {
-		i = len(c.traces)
-		c.at[id] = i
-		c.traces = append(c.traces, otlp.Trace{ID: id})
-	}
-	c.traces[i].Spans = append(c.traces[i].Spans, span)
-	return nil
-}
-
 // Read reads OTLP JSON, such as the lines of a collector's file exporter. The spans of a trace may be in any order.
-func Read(r io.Reader) ([]otlp.Trace, error) {
-	c := collection{at: map[string]int{}}
-	err := otlp.Decode(r, c.add)
-	return c.traces, err
+func Read(r io.Reader) (traces []otlp.Trace, err error) {
+	at, spans := map[string]int{}, 0 // places of traces, by id
+	err = otlp.Decode(r, func(id string, span *triskelev1.Span) error {
+		if spans++; spans > maxSpans {
+			return fmt.Errorf("the traces have more than %d spans: ask for fewer traces", maxSpans)
+		}
+		i, known := at[id]
+		if !known {
+			i = len(traces)
+			at[id] = i
+			traces = append(traces, otlp.Trace{ID: id})
+		}
+		traces[i].Spans = append(traces[i].Spans, span)
+		return nil
+	})
+	return traces, err
 }
 
 // Recent returns up to limit recent recalls of a gateway. base is the URL of its admin port. The request has header, such as a token.
