@@ -28,12 +28,12 @@ build: ## Put the programs into bin/: [PROGRAMS=triskele]
 
 # Set, the tests run with the race detector, as in CI.
 RACE ?=
-# The longest package starts first. Two packages more than processors run at a time, as packages wait for a third of their time.
+# The longest package starts first, so that no processor waits for it in the end.
 LONGEST := github.com/triskele/triskele/tests/e2e
 .PHONY: test
 test: ## Run all tests against a throwaway PostgreSQL with pgvector (installed if absent): [RACE=1] with the race detector, as CI does
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || { tests/postgres.sh install && tests/pgbouncer.sh install; }
-	tests/postgres.sh run --memory go test $(if $(RACE),$(DETECTOR)) -vet=off -timeout 30m -p $$(($$(nproc) + 2)) $(LONGEST) work
+	tests/postgres.sh run --memory go test $(if $(RACE),$(DETECTOR)) -vet=off -timeout 30m $(LONGEST) work
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run --memory tests/pgbouncer.sh run go test -vet=off -count=1 ./services/store/queue ./services/store/postgres/...
 	cd deploy && GOWORK=off go test -vet=off ./...
 

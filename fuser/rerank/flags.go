@@ -39,14 +39,14 @@ func (f Flags) Open(getenv func(string) string) (_ gateway.RerankConfig, err err
 		return stage, nil
 	}
 	server, model, found := strings.Cut(place, "#")
+	own := providers[provider]
 	switch {
 	case found || provider == "tei":
-	case strings.Contains(place, "://"): // as a model's name, the texts would go to the provider
-		return gateway.RerankConfig{}, fmt.Errorf("reranker: name the model after the server's URL, as in %s:%s#MODEL", provider, place)
+	case own.url != "" && strings.Contains(place, "//"): // as a model's name, the texts would go to the provider
+		return gateway.RerankConfig{}, fmt.Errorf("reranker: name the model after the server's URL: %s:http://HOST:PORT#MODEL", provider)
 	default:
 		server, model = "", place
 	}
-	own := providers[provider]
 	key, err := settings.Secret(f.KeyFile, getenv("TRISKELE_RERANKER_KEY"), getenv(own.key))
 	if err != nil {
 		return gateway.RerankConfig{}, fmt.Errorf("reranker: read its key: %w", err)

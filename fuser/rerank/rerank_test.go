@@ -218,7 +218,9 @@ func TestFlags(t *testing.T) {
 		{rerank.Flags{Server: "voyage:http://127.0.0.1"}, ""}, // else Voyage would get the texts, with the key for it
 		{rerank.Flags{Server: "cohere"}, ""},
 		{rerank.Flags{Server: "tei:http://user:canary@127.0.0.1"}, ""},
+		{rerank.Flags{Server: "voyage://canary:1"}, ""},
 		{rerank.Flags{Server: "psychic:m"}, ""},
+		{rerank.Flags{Server: "psychic:http://x"}, ""},
 		{rerank.Flags{Server: "transformer:" + tiny}, "transformer/tiny"},
 		{rerank.Flags{Server: "transformer:" + filepath.Dir(tiny)}, ""},
 		{rerank.Flags{Server: "transformer:" + tiny + ".absent"}, ""},
@@ -235,7 +237,7 @@ func TestFlags(t *testing.T) {
 		if x.flags.Server == "cohere:rerank-v3.5" && err != nil && !strings.Contains(err.Error(), "CO_API_KEY") {
 			t.Errorf("no key: %v", err)
 		}
-		if x.flags.Server == "psychic:m" && !strings.Contains(err.Error(), "must be transformer, cohere,") {
+		if strings.HasPrefix(x.flags.Server, "psychic:") && !strings.Contains(err.Error(), "must be transformer, cohere,") {
 			t.Errorf("an unknown kind: %v", err)
 		}
 		if config.Local != strings.HasPrefix(config.Model, "transformer/") {

@@ -472,6 +472,9 @@ func TestErrorsOfTheGateway(t *testing.T) {
 	}
 	for _, args := range [][]string{{"recall", "x"}, {"mcp"}, {"connect", "zed"}} {
 		got := run("", append(args, "--address=http://"+gone)...)
+		if upper := run("", append(args, "--address=HTTP://"+gone)...); upper.code != 2 {
+			t.Errorf("%q, HTTP in capitals: %+v", args, upper)
+		}
 		if got.code != 2 || !strings.Contains(got.err, "--address must be HOST:PORT, without http://") {
 			t.Errorf("%q: %+v, want what the address must be", args, got)
 		}

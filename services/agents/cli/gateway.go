@@ -125,7 +125,7 @@ func refused(ctx context.Context, address string) bool {
 
 // checkAddress refuses a URL as the address of a gateway. Callers over HTTP have one for the same port.
 func checkAddress(address string) error {
-	if scheme, _, found := strings.Cut(address, "://"); found && strings.HasPrefix(scheme, "http") {
+	if scheme, _, found := strings.Cut(address, "://"); found && strings.HasPrefix(strings.ToLower(scheme), "http") {
 		return fmt.Errorf("--address must be HOST:PORT, without %s://", scheme)
 	}
 	return nil

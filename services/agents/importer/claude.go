@@ -83,6 +83,8 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 		}
 		maps.Copy(config.RuntimeParams, map[string]string{"default_transaction_read_only": "on", "timezone": "UTC", "datestyle": "ISO"})
 		s.find, s.list, s.text, s.db = findPostgres, listPostgres, "to_json(%s) #>> '{}'", stdlib.OpenDB(*config) // arrays as JSON, and times by RFC 3339
+	} else if strings.Contains(location, "://") { // it may have a password, so it is not repeated
+		return nil, errors.New("the database must be a file, or a URL that begins with postgres:// or postgresql://")
 	} else if s.db, err = openSQLite(location); err != nil {
 		return nil, err
 	}

@@ -264,6 +264,7 @@ func TestClaudeMemoryThatCannotBeRead(t *testing.T) {
 		"no content": {claudeSQLite(t, "CREATE TABLE memories (text)"), "memories", "has no column content"},
 		"no file":    {filepath.Join(t.TempDir(), "none.db"), "memories", "none.db: no such file or directory"},
 		"bad URL":    {"postgres://ada:hunter2@[", "memories", "the PostgreSQL URL is not valid"},
+		"other URL":  {"postgresql+asyncpg://ada:hunter2@h/db", "memories", "begins with postgres:// or postgresql://"},
 		"bad name":   {claudeSQLite(t, "CREATE TABLE memories (content)"), `"; DROP TABLE memories`, "there is no table"},
 	} {
 		source, err := importer.OpenClaudeMemory(t.Context(), test[0], test[1], "", "claude")

@@ -36,10 +36,18 @@ type Conversations struct {
 type disk string
 
 // Open implements fs.FS.
-func (d disk) Open(name string) (fs.File, error) { return os.Open(filepath.Join(string(d), name)) }
+func (d disk) Open(name string) (fs.File, error) { return os.Open(d.path(name)) }
 
 // Stat implements fs.StatFS. It follows links.
-func (d disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(filepath.Join(string(d), name)) }
+func (d disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(d.path(name)) }
+
+// path is the path of a file of the folder. It is not cleaned: what ".." after a link means depends on the link.
+func (d disk) path(name string) string {
+	if d == "" {
+		return name
+	}
+	return string(d) + "/" + name
+}
 
 // conversationFile is a file of a folder or an archive.
 type conversationFile struct {
@@ -78,7 +86,8 @@ func OpenConversations(format transcript.Format, location, namespace string) (*C
 		c.folder, c.Closer = archive, archive
 		err = fs.WalkDir(c.folder, ".", c.add)
 	default:
-		c.folder, c.files = disk(filepath.Dir(location)), []conversationFile{{filepath.Base(location), info.Size()}}
+		folder, name := filepath.Split(location)
+		c.folder, c.files = disk(folder), []conversationFile{{name, info.Size()}}
 	}
 	if err == nil && len(c.files)+len(c.unread) == 0 {
 		err = fmt.Errorf("%s has no file called %s", location, strings.Join(names[format], " or "))

@@ -185,3 +185,34 @@ func TestCompressedSessions(t *testing.T) {
 		t.Errorf("got the ids %v, want one", ids)
 	}
 }
+
+// A path with ".." after a link leads where the system says.
+func TestConversationsPastALink(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	real := filepath.Join(folder, "real")
+	write := func(name, text string) {
+		t.Helper()
+		line := `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"` + text + `"}}`
+		if err := os.WriteFile(name, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(real, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(real, "sub"), filepath.Join(folder, "link")); err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(real, "s.jsonl"), "When is the harbour crane serviced?")
+	write(filepath.Join(folder, "s.jsonl"), "Where is the other file of this name?")
+	source, err := importer.OpenConversations(transcript.ClaudeCode, folder+"/link/../s.jsonl", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range read(t, source) {
+		if got := item.Memory.GetContent(); !strings.Contains(got, "crane") {
+			t.Errorf("got %q, want the crane", got)
+		}
+	}
+}

@@ -120,7 +120,7 @@ func (s Service) start(ctx context.Context, path string) error {
 		return err
 	}
 	if _, err := run(ctx, "systemctl", "--user", "daemon-reload"); err != nil {
-		return fmt.Errorf("%w; if you came by su or sudo, log in as this user instead; without systemd, start `triskele up` with what your system has for that", err)
+		return fmt.Errorf("%w. Log in as this user, not by su or sudo. Without systemd, have your system start `triskele up`", err)
 	}
 	for _, args := range [][]string{{"enable", unit}, {"restart", unit}} {
 		if _, err := run(ctx, "systemctl", append([]string{"--user"}, args...)...); err != nil {

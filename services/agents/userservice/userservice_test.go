@@ -146,7 +146,7 @@ func TestFailures(t *testing.T) {
 	const noBus = "echo 'Failed to connect to bus' >&2; exit 1"
 	system(t, map[string]string{"systemctl": noBus})
 	err = s.Install(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "systemctl --user daemon-reload: Failed to connect to bus; if you came by su or sudo, log in") || installed() {
+	if err == nil || !strings.Contains(err.Error(), "systemctl --user daemon-reload: Failed to connect to bus. Log in as this user") || installed() {
 		t.Errorf("got %v and a file: %t; want no bus, what to do, and no file", err, installed())
 	}
 	system(t, map[string]string{"systemctl": "echo activating"}) // as it says of a service that it starts again and again

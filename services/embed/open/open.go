@@ -100,8 +100,8 @@ func openRemote(provider, place, key string) (embed.Embedder, error) {
 	place, query, _ := strings.Cut(place, "?")
 	server, model, found := strings.Cut(place, "#")
 	switch {
-	case !found && strings.Contains(place, "://"): // as a model's name, the texts would go to the provider
-		return nil, fmt.Errorf("name the model after the server's URL, as in %s:%s#MODEL", provider, place)
+	case !found && strings.Contains(place, "//"): // as a model's name, the texts would go to the provider
+		return nil, fmt.Errorf("name the model after the server's URL and before options: %s:http://HOST:PORT#MODEL", provider)
 	case !found:
 		server, model = "", place
 	}

@@ -38,7 +38,7 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{
 		"", "static", "builtin:x", "hashed:x", "model2vec:", "model2vec:" + t.TempDir(), "openai:", "openai:m", "openai:m?dims=x", "openai:m?dims=0",
-		"openai:m?dims=3&shorten=perhaps", "openai:m?dims=3&colour=red", "tei:m?dims=3", "tei:http://x?dims=3", "openai:http://127.0.0.1:11434?dims=3", "openai:m?dims=3&batch=5000", "openai:m?dims=%zz", "transformer:?colour=red", "transformer:?%zz", "onnx:x",
+		"openai:m?dims=3&shorten=perhaps", "openai:m?dims=3&colour=red", "tei:m?dims=3", "tei:http://x?dims=3", "openai:http://127.0.0.1:11434?dims=3", "openai://127.0.0.1:11434?dims=3", "openai:m?dims=3&batch=5000", "openai:m?dims=%zz", "transformer:?colour=red", "transformer:?%zz", "onnx:x",
 	} {
 		if e, err := open.Open(spec, func(string) string { return "key" }); err == nil {
 			t.Errorf("%q is opened as %+v", spec, e.Model())
