@@ -32,27 +32,28 @@ func (s Settings) matches(ctx context.Context, text string, records []record.Rec
 			sought[v.form[0]] = true
 		}
 	}
+	forms := q.rows()
 	misspelt, found := q.misspelt(), make([]record.Matches, len(records))
 	for i, r := range records {
 		if err := ctx.Err(); err != nil { // a long text takes milliseconds
 			return nil, err
 		}
-		found[i] = record.Matches{Title: s.find(q, sought, misspelt, r.Title), Content: s.find(q, sought, misspelt, r.Content)}
+		found[i] = record.Matches{Title: s.find(q, sought, forms, misspelt, r.Title), Content: s.find(q, sought, forms, misspelt, r.Content)}
 	}
 	return found, nil
 }
 
 // find returns the ranges of matching tokens in a text, in order. Overlapping tokens, such as an identifier and its parts,
 // become one range.
-func (s Settings) find(q query, sought map[string]bool, misspelt []string, text string) []record.Span {
+func (s Settings) find(q query, sought map[string]bool, forms map[string][][]string, misspelt []string, text string) []record.Span {
 	var spans []record.Span
 	tokens := s.language().tokens(text)
 	misspelt = slices.DeleteFunc(slices.Clone(misspelt), func(term string) bool {
 		return slices.ContainsFunc(tokens, func(t token) bool { return t.term == term })
 	})
-	formed := q.formed(tokens)
+	inForm := formed(tokens, forms)
 	for _, t := range tokens {
-		if !sought[t.term] && !formed[t.position] && (q.prefix == "" || !strings.HasPrefix(t.term, q.prefix)) && !near(t.term, misspelt) {
+		if !sought[t.term] && !inForm[t.position] && (q.prefix == "" || !strings.HasPrefix(t.term, q.prefix)) && !near(t.term, misspelt) {
 			continue
 		}
 		if last := len(spans) - 1; last >= 0 && t.start < spans[last].End {

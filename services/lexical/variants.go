@@ -18,15 +18,18 @@ const (
 	maxForm = 3
 	// formTenths is the frequency of a form of several words in each memory that has it.
 	formTenths = 10
+	// minHalf is the least characters of each of two words that a word may be, but for a function word as the second ("log in"). Shorter ones
+	// are parts of "we're" and of initials.
+	minHalf = 3
 	// maxHalved is the most bytes of a word that may be two words.
 	maxHalved = 24
-	// maxRead bounds the postings that are read for all forms of several words of a query. A memory that has all words of a form, and is
-	// checked for their order, counts as rowReads. The latest maxFormRows of a form are.
-	maxRead     = 1 << 14
-	rowReads    = 16
+	// maxFormRows bounds the memories with all words of a form that are checked for their order. The latest are checked.
 	maxFormRows = 512
-	// maxVariedPostings bounds the postings of a term with its other forms. More frequent words hardly tell memories apart, and keep to
-	// their own form.
+	// maxRead bounds what is read for all forms of several words of a query: postings, and rows of the forward index in units of rowBytes.
+	maxRead  = 1 << 14
+	rowBytes = 16
+	// maxVariedPostings bounds the postings of forms together. Of more frequent forms, which hardly tell memories apart, the most frequent
+	// one counts.
 	maxVariedPostings = 1 << 15
 )
 
@@ -36,60 +39,85 @@ type variant struct{ of, form []string }
 //go:embed variants.txt
 var variantsFile string
 
-// otherForms are the other forms of words, by each form. A line of the file has an abbreviation with what it stands for, an American
-// and a British spelling, or an irregular word. A form is its terms, with spaces between them.
-var otherForms = sync.OnceValue(func() map[string][]string {
-	forms, english := map[string][]string{}, languages["english"]
+// listedForm is a form of variants.txt as it is written, with the terms of the other forms of its line.
+type listedForm struct {
+	written string
+	others  []string
+}
+
+// listedForms are the forms of variants.txt by their terms. A line of the file has an abbreviation with what it stands for, an American
+// and a British spelling, or an irregular word. Spaces are between the terms of a form.
+var listedForms = sync.OnceValue(func() map[string][]listedForm {
+	forms, english := map[string][]listedForm{}, languages["english"]
 	for line := range strings.Lines(variantsFile) {
-		var same []string
-		for form := range strings.SplitSeq(line, ",") {
+		var written, same []string
+		for form := range strings.SplitSeq(strings.TrimSpace(line), ", ") {
 			var terms []string
 			for _, t := range english.tokens(form) {
 				terms = append(terms, t.term)
 			}
-			if form = strings.Join(terms, " "); !slices.Contains(same, form) {
-				same = append(same, form)
-			}
+			written, same = append(written, form), append(same, strings.Join(terms, " "))
 		}
 		for i, form := range same {
-			forms[form] = append(append(forms[form], same[:i]...), same[i+1:]...)
+			others := slices.DeleteFunc(slices.Clone(same), func(other string) bool { return other == form })
+			forms[form] = append(forms[form], listedForm{written[i], others})
 		}
 	}
 	return forms
 })
 
+// listed returns the other forms of some words. They may have other endings than in the list, but no other word of the same stem is meant:
+// "product" is not production.
+func listed(terms, written string) (forms []string) {
+	for _, form := range listedForms()[terms] {
+		if strings.HasPrefix(written, form.written[:len(form.written)-1]) {
+			forms = append(forms, form.others...)
+		}
+	}
+	return forms
+}
+
 // variants returns the other forms of a text's words: those of variants.txt, two words as one ("set up", "setup"), and one word as two.
 // Most of the latter are nonsense, which no memory has.
 func (l language) variants(text string, tokens []token) (found []variant) {
-	words := onePerPosition(tokens)
+	seen := map[string]bool{}
+	add := func(start, end int, forms []string) {
+		var of []string
+		for _, t := range tokens {
+			if start <= t.start && t.end <= end {
+				of = append(of, t.term)
+			}
+		}
+		for _, form := range forms {
+			// An identifier has its whole already.
+			if key := strings.Join(of, " ") + ": " + form; !seen[key] && !slices.Contains(of, form) {
+				seen[key] = true
+				found = append(found, variant{of, strings.Fields(form)})
+			}
+		}
+	}
 	written := func(t token) string { return normalize(text[t.start:t.end]) }
-	for i := range words[:min(len(words), maxVaried)] {
-		key := ""
-		for n := 1; n <= min(maxForm, len(words)-i); n++ {
-			row := words[i : i+n]
-			if n > 1 && !besides(text, row[n-2], row[n-1]) {
-				break
+	words := onePerPosition(tokens)
+	for i, first := range words[:min(len(words), maxVaried)] {
+		terms, whole := first.term, written(first)
+		forms := listed(terms, whole)
+		if !first.stop {
+			forms = append(forms, l.halves(whole)...)
+		}
+		add(first.start, first.end, forms)
+		for n := 2; n <= min(maxForm, len(words)-i) && besides(text, words[i+n-2], words[i+n-1]); n++ {
+			last := words[i+n-1]
+			terms, whole = terms+" "+last.term, whole+" "+written(last)
+			forms = listed(terms, whole)
+			if n == 2 && !first.stop && !digitsMeet(written(first), written(last)) {
+				forms = append(forms, l.stem(written(first)+written(last)))
 			}
-			key = strings.TrimPrefix(key+" "+row[n-1].term, " ")
-			forms := slices.Clone(otherForms()[key])
-			switch first := written(row[0]); {
-			case row[0].stop:
-			case n == 1:
-				forms = append(forms, l.halves(first)...)
-			case n == 2 && !digitsMeet(first, written(row[1])):
-				forms = append(forms, l.stem(first+written(row[1])))
-			}
-			var of []string
-			for _, t := range tokens {
-				if row[0].start <= t.start && t.end <= row[n-1].end {
-					of = append(of, t.term)
-				}
-			}
-			for _, form := range forms {
-				if !slices.Contains(of, form) { // as an identifier has its whole
-					found = append(found, variant{of, strings.Fields(form)})
-				}
-			}
+			add(first.start, last.end, forms)
+		}
+	}
+	for i, t := range tokens[:min(len(tokens), maxVaried)] {
+		if i+1 < len(tokens) && tokens[i+1].position == t.position { // the whole of an identifier, such as TypeScript
+			add(t.start, t.end, listed(t.term, written(t)))
 		}
 	}
 	return found
@@ -107,7 +135,9 @@ func (l language) halves(word string) (forms []string) {
 	}
 	for i := range word {
 		first, second := word[:i], word[i:]
-		if i == 0 || utf8.RuneCountInString(second) < 2 || l.stop[first] || digitsMeet(first, second) {
+		number := i > 0 && !strings.ContainsFunc(first, func(r rune) bool { return !unicode.IsDigit(r) })
+		long := func(half string) bool { return number || utf8.RuneCountInString(half) >= minHalf }
+		if l.stop[first] || digitsMeet(first, second) || !long(first) || !long(second) && !l.stop[second] {
 			continue
 		}
 		if !l.stop[second] {
@@ -125,14 +155,25 @@ func digitsMeet(first, second string) bool {
 	return unicode.IsDigit(last) && unicode.IsDigit(next)
 }
 
-// formed returns the positions of words that are in a row as in a form of several words.
-func (q query) formed(tokens []token) map[int]bool {
+// rows returns the forms of several words, by the first one.
+func (q query) rows() map[string][][]string {
+	found := map[string][][]string{}
+	for _, v := range q.variants {
+		if len(v.form) > 1 {
+			found[v.form[0]] = append(found[v.form[0]], v.form)
+		}
+	}
+	return found
+}
+
+// formed returns the positions of words that are in a row as in one of the forms.
+func formed(tokens []token, forms map[string][][]string) map[int]bool {
 	found := map[int]bool{}
 	words := onePerPosition(tokens)
 	for i, w := range words {
-		for _, v := range q.variants {
-			n := len(v.form)
-			if n > 1 && w.term == v.form[0] && i+n <= len(words) && slices.EqualFunc(words[i:i+n], v.form, func(t token, term string) bool { return t.term == term }) {
+		for _, form := range forms[w.term] {
+			n := len(form)
+			if i+n <= len(words) && slices.EqualFunc(words[i:i+n], form, func(t token, term string) bool { return t.term == term }) {
 				for at := range n {
 					found[w.position+at] = true
 				}
@@ -179,10 +220,12 @@ func (s *bm25) inARow(ctx context.Context, words []phraseWord, left *int) (found
 	if fewest > *left || ctx.Err() != nil {
 		return found
 	}
-	rows := s.withAll(words, maxFormRows)
-	*left -= fewest + rowReads*len(rows)
+	*left -= fewest
 	found = postingList{maxFrequency: formTenths, minLength: s.inverted.terms[words[0].number].minLength}
-	for _, row := range rows {
+	for _, row := range s.withAll(words, maxFormRows) {
+		if *left -= len(s.forwardOf(row)) / rowBytes; *left < 0 || ctx.Err() != nil {
+			break
+		}
 		if s.hasPhrase(row, words) {
 			found.postings = append(found.postings, row<<8|formTenths)
 		}
@@ -196,7 +239,10 @@ func (l postingList) with(other postingList) postingList {
 	switch {
 	case len(l.postings) == 0:
 		return other
-	case len(l.postings)+len(other.postings) > maxVariedPostings:
+	case len(l.postings)+len(other.postings) <= maxVariedPostings:
+	case len(l.postings) < len(other.postings):
+		return other
+	default:
 		return l
 	}
 	merged := postingList{

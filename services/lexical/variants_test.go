@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ func TestVariants(t *testing.T) {
 		"the setup of a laptop", "set up the tent", "users log in with a link", "in the UTC time zone", "the time of the frost zone", "an e-mail on Tuesday", "the front-end is Svelte",
 		"a dropdown of countries", "64 GB of memory", "the code 1024", "an in box of wood", "kubernetes in Frankfurt", "a k8s upgrade", "each pull request has a review",
 		"the request to pull", "Sara flew to Lisbon", "a gray theme", "the colour teal", "two approvers", "checkout is slow", "the userName column", "the tag user_name",
+		"written in TS", "we're moving to Berlin", "an author of these", "vitamin C at noon", "an inbox for letters",
 	}
 	m := imageOf(DefaultSettings(), texts...)
 	for query, want := range map[string][]string{
@@ -30,8 +32,15 @@ func TestVariants(t *testing.T) {
 		"drop down":                    {texts[7]},
 		"drop, down":                   nil,
 		"64GB":                         {texts[8]},
-		"10 24":                        nil, // another number
-		"inbox":                        nil, // "in" begins many nouns
+		"10 24":                        nil,         // another number
+		"inbox":                        {texts[26]}, // not "in box", as "in" begins many nouns
+		"in box":                       {texts[10]},
+		"TypeScript":                   {texts[22]},
+		"typescript":                   {texts[22]},
+		"remove":                       nil, // not "we're moving"
+		"auth":                         nil, // the stem of authorization is author
+		"products":                     nil, // nor is it production
+		"cat":                          nil, // not "C at"
 		"kubernetes":                   {texts[11], texts[12]},
 		"k8s":                          {texts[11], texts[12]},
 		"PR":                           {texts[13]},
@@ -91,29 +100,59 @@ func TestPostingsOfForms(t *testing.T) {
 		t.Errorf("got %v, want %v", got, b)
 	}
 	a.postings = make([]uint32, maxVariedPostings)
-	if got := a.with(b); len(got.postings) != len(a.postings) {
-		t.Errorf("got %d postings, want those of the frequent term alone", len(got.postings))
+	for _, got := range []postingList{a.with(b), b.with(a)} {
+		if len(got.postings) != len(a.postings) || got.number != a.number {
+			t.Errorf("got %d postings, want those of the frequent term alone", len(got.postings))
+		}
 	}
 }
 
-// Forms of several words are looked for as long as few postings have been read.
+// Forms of several words are looked for until much has been read.
 func TestReadingForms(t *testing.T) {
-	m := imageOf(DefaultSettings(), "in the time zone", "a time of peace")
+	texts := slices.Repeat([]string{"in the time zone" + strings.Repeat(" wood", 100)}, maxFormRows+1)
+	m := imageOf(DefaultSettings(), texts...)
 	s := newBM25(t.Context(), m.index, m.rows.Select(record.Filter{}, time.Time{}), understand("timezone", m.index.settings))
 	var words []phraseWord
 	for i, name := range []string{"time", "zone"} {
 		number, _ := s.known(name)
 		words = append(words, phraseWord{number, int32(i)})
 	}
-	left := 1
-	if got := s.inARow(t.Context(), words, &left); len(got.postings) != 1 || left != -rowReads {
-		t.Errorf("got %v and %d left, want one posting and %d", got, left, -rowReads)
-	}
-	if got := s.inARow(t.Context(), words, &left); len(got.postings) > 0 || left != -rowReads {
-		t.Errorf("got %v and %d left, want none", got, left)
+	size := len(s.forwardOf(0)) / rowBytes
+	for left, want := range map[int]int{
+		maxRead: maxFormRows, len(texts): 0, len(texts) - 1: 0, len(texts) + 3*size: 3,
+	} {
+		if size == 0 {
+			t.Fatal("rows are too short for this test")
+		}
+		if got := s.inARow(t.Context(), words, &left); len(got.postings) != want {
+			t.Errorf("got %d postings, want %d", len(got.postings), want)
+		}
 	}
 	if got := languages["english"].halves(strings.Repeat("a", maxHalved+1)); len(got) > 0 {
 		t.Errorf("a long word has the halves %q", got)
+	}
+	long := strings.Repeat("wood, ", maxVaried)
+	if got := understand(long[6:]+"k8s", m.index.settings).variants; len(got) == 0 {
+		t.Error("the last word of few has no other form")
+	}
+	if got := understand(long+"k8s", m.index.settings).variants; len(got) > 0 {
+		t.Errorf("the last word of many has the forms %v", got)
+	}
+}
+
+// Pruning loses no memory that has another form.
+func TestFormsAreNotPruned(t *testing.T) {
+	var texts []string
+	for i := range 3 * windowRows {
+		texts = append(texts, fmt.Sprintf("a login of user %d", i), "the time", "some zone of frost")
+	}
+	texts = append(texts, "log in at the time zone", "the k8s time zone")
+	m := imageOf(DefaultSettings(), texts...)
+	for _, query := range []string{"login timezone", "kubernetes timezone login"} {
+		all, best := m.search(t, leg.Query{Text: query, Depth: len(texts)}), m.search(t, leg.Query{Text: query, Depth: 2})
+		if len(best.Hits) != 2 || !slices.Equal(best.Hits, all.Hits[:2]) {
+			t.Errorf("%s: got %+v, want %+v", query, best.Hits, all.Hits[:2])
+		}
 	}
 }
 
@@ -135,12 +174,17 @@ func TestVariantMatches(t *testing.T) {
 
 // Each line of variants.txt has several forms of few words, and none of its forms is the same for the index.
 func TestVariantsFile(t *testing.T) {
-	for form, others := range otherForms() {
+	for form, of := range listedForms() {
 		if words := len(strings.Fields(form)); words < 1 || words > maxForm {
 			t.Errorf("%q has %d words, want 1 to %d", form, words, maxForm)
 		}
-		if len(others) == 0 || slices.Contains(others, form) || slices.Contains(others, "") {
-			t.Errorf("the other forms of %q are %q", form, others)
+		if languages["english"].stop[form] {
+			t.Errorf("%q is a stop word", form)
+		}
+		for _, f := range of {
+			if len(f.others) == 0 || slices.Contains(f.others, form) || slices.Contains(f.others, "") {
+				t.Errorf("the other forms of %q are %q", f.written, f.others)
+			}
 		}
 	}
 }
