@@ -204,7 +204,7 @@ func (s *bm25) vary(ctx context.Context) {
 			other = s.inARow(ctx, words, &left)
 		}
 		for _, of := range v.of {
-			if len(other.postings) > 0 && of != v.form[0] {
+			if len(other.postings) > 0 {
 				s.others[of] = append(s.others[of], other)
 			}
 		}

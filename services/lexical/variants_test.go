@@ -17,7 +17,7 @@ func TestVariants(t *testing.T) {
 		"the setup of a laptop", "set up the tent", "users log in with a link", "in the UTC time zone", "the time of the frost zone", "an e-mail on Tuesday", "the front-end is Svelte",
 		"a dropdown of countries", "64 GB of memory", "the code 1024", "an in box of wood", "kubernetes in Frankfurt", "a k8s upgrade", "each pull request has a review",
 		"the request to pull", "Sara flew to Lisbon", "a gray theme", "the colour teal", "two approvers", "checkout is slow", "the userName column", "the tag user_name",
-		"written in TS", "we're moving to Berlin", "an author of these", "vitamin C at noon", "an inbox for letters",
+		"written in TS", "we're moving to Berlin", "an author of these", "vitamin C at noon", "an inbox for letters", "a prod outage",
 	}
 	m := imageOf(DefaultSettings(), texts...)
 	for query, want := range map[string][]string{
@@ -142,16 +142,16 @@ func TestReadingForms(t *testing.T) {
 
 // Pruning loses no memory that has another form.
 func TestFormsAreNotPruned(t *testing.T) {
-	var texts []string
+	texts := []string{"a k8s cluster, of no known time zone or other habit, in a long memory"}
 	for i := range 3 * windowRows {
 		texts = append(texts, fmt.Sprintf("a login of user %d", i), "the time", "some zone of frost")
 	}
 	texts = append(texts, "log in at the time zone", "the k8s time zone")
 	m := imageOf(DefaultSettings(), texts...)
-	for _, query := range []string{"login timezone", "kubernetes timezone login"} {
-		all, best := m.search(t, leg.Query{Text: query, Depth: len(texts)}), m.search(t, leg.Query{Text: query, Depth: 2})
-		if len(best.Hits) != 2 || !slices.Equal(best.Hits, all.Hits[:2]) {
-			t.Errorf("%s: got %+v, want %+v", query, best.Hits, all.Hits[:2])
+	for query, depth := range map[string]int{"login timezone": 2, "kubernetes timezone login": 2, "kubernetes timezone": 1} {
+		all, best := m.search(t, leg.Query{Text: query, Depth: len(texts)}), m.search(t, leg.Query{Text: query, Depth: depth})
+		if len(best.Hits) != depth || !slices.Equal(best.Hits, all.Hits[:depth]) {
+			t.Errorf("%s: got %+v, want %+v", query, best.Hits, all.Hits[:depth])
 		}
 	}
 }
