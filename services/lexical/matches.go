@@ -32,7 +32,7 @@ func (s Settings) matches(ctx context.Context, text string, records []record.Rec
 			sought[v.form[0]] = true
 		}
 	}
-	forms := q.rows()
+	forms := q.longForms()
 	misspelt, found := q.misspelt(), make([]record.Matches, len(records))
 	for i, r := range records {
 		if err := ctx.Err(); err != nil { // a long text takes milliseconds

@@ -155,8 +155,8 @@ func digitsMeet(first, second string) bool {
 	return unicode.IsDigit(last) && unicode.IsDigit(next)
 }
 
-// rows returns the forms of several words, by the first one.
-func (q query) rows() map[string][][]string {
+// longForms returns the forms of several words, by the first one.
+func (q query) longForms() map[string][][]string {
 	found := map[string][][]string{}
 	for _, v := range q.variants {
 		if len(v.form) > 1 {
