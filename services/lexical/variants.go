@@ -2,20 +2,18 @@ package lexical
 
 import (
 	"context"
-	_ "embed"
 	"math"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
+	"github.com/triskele/triskele/services/embed/forms"
 )
 
 const (
-	// maxVaried bounds the words of a query that are looked for in other forms: the first ones of a long query.
-	maxVaried = 32
-	// maxForm is the most words of a form in variants.txt.
-	maxForm = 3
 	// formTenths is the frequency of a form of several words in each memory that has it.
 	formTenths = 10
 	// minHalf is the least characters of each of two words that a word may be, but for a function word as the second ("log in"). Shorter ones
@@ -36,59 +34,51 @@ const (
 // variant is another form of some terms of a query: one term, or several in a row.
 type variant struct{ of, form []string }
 
-//go:embed variants.txt
-var variantsFile string
-
-// listedForm is a form of variants.txt as it is written, with the terms of the other forms of its line.
+// listedForm is a form of the list as it is written, with the terms of the other forms of its line.
 type listedForm struct {
 	written string
 	others  []string
 }
 
-// listedForms are the forms of variants.txt by their terms. A line of the file has an abbreviation with what it stands for, an American
-// and a British spelling, or an irregular word. Spaces are between the terms of a form.
+// listedForms are the listed forms by their terms, with spaces between them.
 var listedForms = sync.OnceValue(func() map[string][]listedForm {
-	forms, english := map[string][]listedForm{}, languages["english"]
-	for line := range strings.Lines(variantsFile) {
-		var written, same []string
-		for form := range strings.SplitSeq(strings.TrimSpace(line), ", ") {
-			var terms []string
-			for _, t := range english.tokens(form) {
-				terms = append(terms, t.term)
-			}
-			written, same = append(written, form), append(same, strings.Join(terms, " "))
+	listed, english := map[string][]listedForm{}, languages["english"]
+	for _, line := range forms.Lines() {
+		var same []string
+		for _, form := range line {
+			same = append(same, strings.Join(slice.Map(english.tokens(form), func(t token) string { return t.term }), " "))
 		}
 		for i, form := range same {
 			others := slices.DeleteFunc(slices.Clone(same), func(other string) bool { return other == form })
-			forms[form] = append(forms[form], listedForm{written[i], others})
+			listed[form] = append(listed[form], listedForm{line[i], others})
 		}
 	}
-	return forms
+	return listed
 })
 
 // listed returns the other forms of some words. They may have other endings than in the list, but no other word of the same stem is meant:
 // "product" is not production.
-func listed(terms, written string) (forms []string) {
+func listed(terms, written string) (found []string) {
 	for _, form := range listedForms()[terms] {
 		if strings.HasPrefix(written, form.written[:len(form.written)-1]) {
-			forms = append(forms, form.others...)
+			found = append(found, form.others...)
 		}
 	}
-	return forms
+	return found
 }
 
-// variants returns the other forms of a text's words: those of variants.txt, two words as one ("set up", "setup"), and one word as two.
+// variants returns the other forms of a text's words: those of the list, two words as one ("set up", "setup"), and one word as two.
 // Most of the latter are nonsense, which no memory has.
 func (l language) variants(text string, tokens []token) (found []variant) {
 	seen := map[string]bool{}
-	add := func(start, end int, forms []string) {
+	add := func(start, end int, others []string) {
 		var of []string
 		for _, t := range tokens {
 			if start <= t.start && t.end <= end {
 				of = append(of, t.term)
 			}
 		}
-		for _, form := range forms {
+		for _, form := range others {
 			// An identifier has its whole already.
 			if key := strings.Join(of, " ") + ": " + form; !seen[key] && !slices.Contains(of, form) {
 				seen[key] = true
@@ -98,24 +88,29 @@ func (l language) variants(text string, tokens []token) (found []variant) {
 	}
 	written := func(t token) string { return normalize(text[t.start:t.end]) }
 	words := onePerPosition(tokens)
-	for i, first := range words[:min(len(words), maxVaried)] {
-		terms, whole := first.term, written(first)
-		forms := listed(terms, whole)
-		if !first.stop {
-			forms = append(forms, l.halves(whole)...)
-		}
-		add(first.start, first.end, forms)
-		for n := 2; n <= min(maxForm, len(words)-i) && besides(text, words[i+n-2], words[i+n-1]); n++ {
-			last := words[i+n-1]
-			terms, whole = terms+" "+last.term, whole+" "+written(last)
-			forms = listed(terms, whole)
-			if n == 2 && !first.stop && !digitsMeet(written(first), written(last)) {
-				forms = append(forms, l.stem(written(first)+written(last)))
-			}
-			add(first.start, last.end, forms)
+	if few := words[:min(len(words), forms.MaxVaried)]; len(few) > 0 {
+		for _, q := range l.quantities(text[:few[len(few)-1].end]) {
+			add(q.start, q.end, q.forms)
 		}
 	}
-	for i, t := range tokens[:min(len(tokens), maxVaried)] {
+	for i, first := range words[:min(len(words), forms.MaxVaried)] {
+		terms, whole := first.term, written(first)
+		others := listed(terms, whole)
+		if !first.stop {
+			others = append(others, l.halves(whole)...)
+		}
+		add(first.start, first.end, others)
+		for n := 2; n <= min(forms.MaxWords, len(words)-i) && besides(text, words[i+n-2], words[i+n-1]); n++ {
+			last := words[i+n-1]
+			terms, whole = terms+" "+last.term, whole+" "+written(last)
+			others = listed(terms, whole)
+			if n == 2 && !first.stop && !digitsMeet(written(first), written(last)) {
+				others = append(others, l.stem(written(first)+written(last)))
+			}
+			add(first.start, last.end, others)
+		}
+	}
+	for i, t := range tokens[:min(len(tokens), forms.MaxVaried)] {
 		if i+1 < len(tokens) && tokens[i+1].position == t.position { // the whole of an identifier, such as TypeScript
 			add(t.start, t.end, listed(t.term, written(t)))
 		}
@@ -249,15 +244,23 @@ func (l postingList) with(other postingList) postingList {
 		postings:     make([]uint32, 0, len(l.postings)+len(other.postings)),
 		maxFrequency: max(l.maxFrequency, other.maxFrequency), minLength: min(l.minLength, other.minLength),
 	}
-	for a, b := l.postings, other.postings; len(a)+len(b) > 0; a = a[1:] {
-		if len(a) == 0 || len(b) > 0 && b[0]>>8 < a[0]>>8 {
-			a, b = b, a
-		}
-		posting := a[0]
-		if len(b) > 0 && b[0]>>8 == posting>>8 {
-			posting, b = max(posting, b[0]), b[1:]
+	for a, b := l.postings, other.postings; len(a)+len(b) > 0; {
+		var posting uint32
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0]>>8 < b[0]>>8:
+			posting, a = a[0], a[1:]
+		case len(a) == 0 || b[0]>>8 < a[0]>>8:
+			posting, b = unwritten(b[0]), b[1:]
+		default:
+			posting, a, b = max(a[0], unwritten(b[0])), a[1:], b[1:]
 		}
 		merged.postings = append(merged.postings, min(posting, (posting|manyTenths)-1))
 	}
 	return merged
+}
+
+// unwritten returns the posting of a form that the query does not have: its frequency counts a fifth less.
+func unwritten(posting uint32) uint32 {
+	tf := posting & manyTenths
+	return posting - tf/5
 }

@@ -34,7 +34,11 @@ def main() -> None:
         command = [args.program, "up", "--sqlite", f"{folder}/forms.db", "--listen", args.address]
         gateway = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            time.sleep(3)
+            until = time.monotonic() + 10
+            while subprocess.run([args.program, "namespace", "list", "--address", args.address], env=env, capture_output=True).returncode != 0:
+                if gateway.poll() is not None or time.monotonic() > until:
+                    raise SystemExit("the gateway does not start")
+                time.sleep(0.1)
             call("import", "--wait", "-", text="".join(json.dumps({"content": row["memory"]}) + "\n" for row in rows))
             counts: dict[str, list[int]] = {}
             for row in rows:

@@ -270,9 +270,9 @@ func (d *demo) expectDenseOnly(resp *triskelev1.RecallResponse, key string, n in
 
 func (d *demo) multiHop(ctx context.Context) {
 	d.heading("Several hops")
-	d.say("No single memory answers this. One says who teaches Liv the piano, another says where to park at that teacher's house. The " +
-		"graph leg follows the names that memories share.")
-	q := d.query("q42")
+	d.say("No single memory answers this. One says what Priya's app is, another says which relay sends its alerts, a third has that relay's " +
+		"certificate. The graph leg follows the names that memories share.")
+	q := d.query("q43")
 	start, answer := q.Relevant[0], q.Relevant[len(q.Relevant)-1]
 	resp := d.ask(ctx, request(q.Text), start, answer)
 	req := request(q.Text)

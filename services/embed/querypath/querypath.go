@@ -28,6 +28,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/forms"
 )
 
 const (
@@ -240,10 +241,11 @@ func (e *Embedder) leave(text string, f *flight) {
 	}
 }
 
-// run embeds a text by the first embedder. If that fails or would take too long, it asks the fallback.
+// run embeds a text, its acronyms written out, by the first embedder. If that fails or would take too long, it asks the fallback.
 func (e *Embedder) run(ctx context.Context, text string) ([]float32, source, error) {
 	first, cancel := e.budget(ctx)
 	defer cancel()
+	text = forms.WriteOut(text)
 	vector, err := e.byFirst(first, text)
 	switch {
 	case err == nil:

@@ -112,6 +112,20 @@ func TestPrefixStays(t *testing.T) {
 	}
 }
 
+// Both embedders get what acronyms stand for.
+func TestAcronymsAreWrittenOut(t *testing.T) {
+	t.Parallel()
+	first, fallback := newScripted(0), newScripted(0)
+	e := newPath(t, first, fallback)
+	for i, text := range []string{"the CRM", "one CRM"} {
+		first.fail.Store(i > 0)
+		vector, err := e.EmbedQuery(t.Context(), text)
+		if want := float32(len(text + " customer relationship management")); err != nil || len(vector) != 1 || vector[0] != want {
+			t.Errorf("%q has the vector %v, %v, want its whole length, %v", text, vector, err, want)
+		}
+	}
+}
+
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 10 * (entryOverhead + 4 + 4)
