@@ -3,7 +3,6 @@ package lexical
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,11 +17,12 @@ type quantity struct {
 var (
 	numbers = regexp.MustCompile(`(?i)\b(\d{1,3}(?:,\d{3})+|\d+)(k\b)?`)
 	amounts = regexp.MustCompile(`(?i)\b(\d+)([- ]?)([a-z]{1,12})\b`)
-	times   = regexp.MustCompile(`(?i)\b(\d\d?)(?:[:.](\d\d))?(?: ?([ap])\.?m\b)?`)
+	times   = regexp.MustCompile(`(?i)\b(\d\d?)(?::(\d\d))?(?: ?([ap])\.?m)?\b`)
 	dates   = func() []*regexp.Regexp {
-		const month, day = `\b(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?`, `\b(?P<day>\d\d?)(?:st|nd|rd|th)?\b`
+		const month = `\b(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|(?-i:May)|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b`
+		const day = `\b(?P<day>\d\d?)(?:st|nd|rd|th)?\b`
 		return []*regexp.Regexp{
-			regexp.MustCompile(`(?i)` + month + ` (?:the )?` + day),
+			regexp.MustCompile(`(?i)` + month + `\.? (?:the )?` + day),
 			regexp.MustCompile(`(?i)` + day + ` (?:of )?` + month),
 			regexp.MustCompile(`\b\d{4}-(?P<month>\d\d)-(?P<day>\d\d)\b`),
 		}
@@ -63,14 +63,21 @@ func (l language) quantities(text string) (found []quantity) {
 		add(at, forms...)
 	}
 	for _, at := range times.FindAllStringSubmatchIndex(text, -1) {
+		if at[0] > 0 && strings.IndexByte(`.:-/$`, text[at[0]-1]) >= 0 || at[1] < len(text) && text[at[1]] == ':' {
+			continue // a part of an address, a version or an amount
+		}
 		add(at, timeForms(part(at, 1), part(at, 2), part(at, 3))...)
 	}
 	for _, pattern := range dates {
 		for _, at := range pattern.FindAllStringSubmatchIndex(text, -1) {
 			month, day := part(at, pattern.SubexpIndex("month")), part(at, pattern.SubexpIndex("day"))
 			for m := time.January; m <= time.December; m++ {
-				if name := strings.ToLower(m.String()); month == name[:3] || month == fmt.Sprintf("%02d", m) {
-					add(at, l.dateForms(m, day)...)
+				switch forms := l.dateForms(m, day); {
+				case len(forms) == 0:
+				case month == fmt.Sprintf("%02d", m): // with its year
+					add(at, forms...)
+				case strings.HasPrefix(month, strings.ToLower(m.String()[:3])):
+					add(at, append(forms, fmt.Sprintf("%02d %02s", m, day))...)
 				}
 			}
 		}
@@ -103,24 +110,23 @@ func timeForms(hours, minutes, half string) []string {
 	if h > 23 || m > 59 || half != "" && (h < 1 || h > 12) || half == "" && minutes == "" {
 		return nil
 	}
-	var forms []string
 	if half == "p" {
 		h = h%12 + 12
 	} else if half == "a" {
 		h %= 12
 	}
-	for _, separator := range ":." {
-		forms = append(forms, fmt.Sprintf("%d%c%02d", h, separator, m), fmt.Sprintf("%02d%c%02d", h, separator, m))
+	forms := []string{fmt.Sprintf("%d:%02d", h, m)}
+	if h < 10 {
+		forms = append(forms, fmt.Sprintf("%02d:%02d", h, m))
 	}
 	short, name := strconv.Itoa((h+11)%12+1), [...]string{"am", "pm"}[h/12]
 	if m > 0 {
 		short += fmt.Sprintf(" %02d", m) // the parts of 3:15
 	}
-	forms = append(forms, short+name, short+" "+name)
-	return slices.Compact(forms)
+	return append(forms, short+name, short+" "+name)
 }
 
-// dateForms returns the forms of a day of the year.
+// dateForms returns the forms of a day of the year in words.
 func (l language) dateForms(month time.Month, day string) []string {
 	d, _ := strconv.Atoi(day)
 	if d < 1 || d > 31 {
@@ -132,5 +138,5 @@ func (l language) dateForms(month time.Month, day string) []string {
 		ordinal = fmt.Sprintf("%d%s", d, []string{"st", "nd", "rd"}[d%10-1])
 	}
 	day = strconv.Itoa(d)
-	return []string{fmt.Sprintf("%02d %02d", month, d), name + " " + day, day + " " + name, name + " " + ordinal, ordinal + " " + name, ordinal + " of " + name}
+	return []string{name + " " + day, day + " " + name, name + " " + ordinal, ordinal + " " + name, ordinal + " of " + name}
 }

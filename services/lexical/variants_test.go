@@ -178,6 +178,16 @@ func TestVariantMatches(t *testing.T) {
 	}
 }
 
+// No form has the stem of another common word: memories are compared by stems.
+func TestVariantsOfOtherWords(t *testing.T) {
+	english := languages["english"]
+	for _, word := range strings.Fields("terminal except responsible personal assistant wedding apart year access local tire organic intelligence assign observe") {
+		if of := listedForms()[english.stem(word)]; len(of) > 0 && of[0].written != word {
+			t.Errorf("%q has the stem of %q", of[0].written, word)
+		}
+	}
+}
+
 // Each line of the list has several forms of few words, and none of its forms is the same for the index.
 func TestVariantsFile(t *testing.T) {
 	for form, of := range listedForms() {

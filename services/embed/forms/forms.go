@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/triskele/triskele/services/embed/tokens"
+	"unicode"
 )
 
 const (
@@ -45,16 +44,16 @@ var phrases = sync.OnceValue(func() map[string][]string {
 })
 
 // WriteOut returns a text followed by what its acronyms stand for: embedders rarely know them. Other forms are not added, as embedders know
-// most of these words.
+// most of these words. Two letters are an acronym in capitals alone: "os" and "ai" are words of other languages.
 func WriteOut(text string) string {
-	folded := tokens.Fold(nil, text)
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	var seen []string
-	for start, end := tokens.Next(folded, 0); start < end && len(seen) < MaxVaried; start, end = tokens.Next(folded, end) {
-		word := string(folded[start:end])
-		if !slices.Contains(seen, word) {
+	for _, written := range words[:min(len(words), MaxVaried)] {
+		word := strings.ToLower(written)
+		if !slices.Contains(seen, word) && (len(word) > 2 || written == strings.ToUpper(written)) {
+			seen = append(seen, word)
 			text = strings.Join(append([]string{text}, phrases()[word]...), " ")
 		}
-		seen = append(seen, word)
 	}
 	return text
 }

@@ -12,9 +12,12 @@ func TestWriteOut(t *testing.T) {
 		"Which CRM, which crm?":                            "Which CRM, which crm? customer relationship management",
 		"who flew to the database":                         "who flew to the database",
 		"the customer relationship management and the CDN": "the customer relationship management and the CDN content delivery network",
-		"": "",
-		strings.Repeat("wood ", MaxVaried-1) + "CRM":   strings.Repeat("wood ", MaxVaried-1) + "CRM customer relationship management",
-		strings.Repeat("wood ", MaxVaried) + "the CRM": strings.Repeat("wood ", MaxVaried) + "the CRM",
+		"Quais são os prazos? J'ai mal. Slå.":              "Quais são os prazos? J'ai mal. Slå.",
+		"which OS, and the os":                             "which OS, and the os operating system",
+		"the os and an OS":                                 "the os and an OS operating system",
+		"":                                                 "",
+		strings.Repeat("wood ", MaxVaried-1) + "CRM":       strings.Repeat("wood ", MaxVaried-1) + "CRM customer relationship management",
+		strings.Repeat("wood ", MaxVaried) + "the CRM":     strings.Repeat("wood ", MaxVaried) + "the CRM",
 	} {
 		if got := WriteOut(text); got != want {
 			t.Errorf("got %q, want %q", got, want)

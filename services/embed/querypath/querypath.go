@@ -245,7 +245,9 @@ func (e *Embedder) leave(text string, f *flight) {
 func (e *Embedder) run(ctx context.Context, text string) ([]float32, source, error) {
 	first, cancel := e.budget(ctx)
 	defer cancel()
-	text = forms.WriteOut(text)
+	if asked, found := strings.CutPrefix(text, e.Model().QueryPrefix); found {
+		text = e.Model().QueryPrefix + forms.WriteOut(asked)
+	}
 	vector, err := e.byFirst(first, text)
 	switch {
 	case err == nil:
