@@ -15,10 +15,11 @@
 // Searching (bm25):
 //
 //  1. understand splits the query by the same rules into terms, quoted phrases, and the beginning of the last word.
-//  2. A misspelt word is replaced by the term that was meant (bm25.correct).
-//  3. The 64 terms of the highest weight are kept. Memories with all words of a phrase are checked for their positions.
-//  4. BM25F ranks all memories with any of the terms that pass the filter (bm25.best). A phrase counts as one more term.
-//  5. Hits whose title or content equals the query, or a phrase of it, are marked as exact if the caller asks for it.
+//  2. Postings of a term's other forms are its own, too: "k8s" is Kubernetes, and "3 pm" is 15:00 (bm25.vary).
+//  3. A misspelt word is replaced by the term that was meant (bm25.correct).
+//  4. The 64 terms of the highest weight are kept. Memories with all words of a phrase are checked for their positions.
+//  5. BM25F ranks all memories with any of the terms that pass the filter (bm25.best). A phrase counts as one more term.
+//  6. Hits whose title or content equals the query, or a phrase of it, are marked as exact if the caller asks for it.
 //
 // Both engines rank alike, to the last digit. PostgreSQL ranks by ts_rank in SQL if the request, the namespace or the
 // configuration asks for it, and while a namespace is not in memory (FALLBACK). ts_rank ignores k1, b, phrases and prefixes.
