@@ -13,7 +13,7 @@ func TestQuantities(t *testing.T) {
 	texts := []string{
 		"batches of 10,000 rows", "batches of 10000", "some 10k batches", "a 2,500,000 euro grant", "a disk of 25MB", "25 MB in all", "planning at 15:00", "the train at 9:30",
 		"since 2026-03-31", "on the 31st of March", "March 1", "version 3.14", "12:00 for lunch", "00:30 and dark", "a plan at 3 PM", "tea at 3:15 pm",
-		"dinner 2026-12-12", "leave on 2026-05-05", "leave on 2019-03-31",
+		"dinner 2026-12-12", "leave on 2026-05-05", "leave on 2019-03-31", "25 megabytes", "the 12th of June",
 	}
 	m := imageOf(DefaultSettings(), texts...)
 	for query, want := range map[string][]int{
@@ -22,8 +22,9 @@ func TestQuantities(t *testing.T) {
 		"10k":          {0, 1, 2},
 		"2500000":      {3},
 		"2,500k":       {3},
-		"25 megabytes": {4, 5},
-		"25MB":         {4, 5},
+		"25 megabytes": {4, 5, 19},
+		"25MB":         {4, 5, 19},
+		"June 12":      {20},
 		"3 pm":         {6, 14, 15}, // words of the last
 		"3PM":          {6, 14},
 		"15:00":        {6, 14},

@@ -141,8 +141,10 @@ func TestReadingForms(t *testing.T) {
 	if got := understand(long[6:]+"k8s", m.index.settings).variants; len(got) == 0 {
 		t.Error("the last word of few has no other form")
 	}
-	if got := understand(long+"k8s", m.index.settings).variants; len(got) > 0 {
-		t.Errorf("the last word of many has the forms %v", got)
+	for _, last := range []string{"k8s", "10k"} {
+		if got := understand(long+last, m.index.settings).variants; len(got) > 0 {
+			t.Errorf("the last word of many has the forms %v", got)
+		}
 	}
 }
 

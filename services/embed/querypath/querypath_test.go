@@ -116,8 +116,9 @@ func TestPrefixStays(t *testing.T) {
 func TestAcronymsAreWrittenOut(t *testing.T) {
 	t.Parallel()
 	first, fallback := newScripted(0), newScripted(0)
+	first.model.QueryPrefix, fallback.model.QueryPrefix = "For a VPN: ", "For a VPN: " // stays as it is
 	e := newPath(t, first, fallback)
-	for i, text := range []string{"the CRM", "one CRM"} {
+	for i, text := range []string{"For a VPN: the CRM", "For a VPN: one CRM"} {
 		first.fail.Store(i > 0)
 		vector, err := e.EmbedQuery(t.Context(), text)
 		if want := float32(len(text + " customer relationship management")); err != nil || len(vector) != 1 || vector[0] != want {
