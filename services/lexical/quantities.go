@@ -16,7 +16,7 @@ type quantity struct {
 
 var (
 	numbers = regexp.MustCompile(`(?i)\b(\d{1,3}(?:,\d{3})+|\d+)(k\b)?`)
-	amounts = regexp.MustCompile(`(?i)\b(\d+)([- ]?)([a-z]{1,12})\b`)
+	amounts = regexp.MustCompile(`(?i)\b(\d+)[- ]?([a-z]{1,12})\b`)
 	times   = regexp.MustCompile(`(?i)\b(\d\d?)(?::(\d\d))?(?: ?([ap])\.?m)?\b`)
 	dates   = func() []*regexp.Regexp {
 		const month = `\b(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|(?-i:May)|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b`
@@ -53,7 +53,7 @@ func (l language) quantities(text string) (found []quantity) {
 		add(at, numberForms(digits)...)
 	}
 	for _, at := range amounts.FindAllStringSubmatchIndex(text, -1) {
-		number, unit := part(at, 1), part(at, 3)
+		number, unit := part(at, 1), part(at, 2)
 		var forms []string
 		for _, other := range listed(l.stem(unit), unit) {
 			if !strings.Contains(other, " ") {
@@ -133,10 +133,10 @@ func (l language) dateForms(month time.Month, day string) []string {
 		return nil
 	}
 	name := l.stem(strings.ToLower(month.String()))
-	ordinal := fmt.Sprintf("%d%s", d, "th")
-	if d/10 != 1 && d%10 >= 1 && d%10 <= 3 {
-		ordinal = fmt.Sprintf("%d%s", d, []string{"st", "nd", "rd"}[d%10-1])
-	}
 	day = strconv.Itoa(d)
+	ordinal := day + "th"
+	if d/10 != 1 && d%10 >= 1 && d%10 <= 3 {
+		ordinal = day + [...]string{"st", "nd", "rd"}[d%10-1]
+	}
 	return []string{name + " " + day, day + " " + name, name + " " + ordinal, ordinal + " " + name, ordinal + " of " + name}
 }

@@ -43,8 +43,9 @@ var phrases = sync.OnceValue(func() map[string][]string {
 	return found
 })
 
-// WriteOut returns a text followed by what its acronyms stand for: embedders rarely know them. Other forms are not added, as embedders know
-// most of these words. Two letters are an acronym in capitals alone: "os" and "ai" are words of other languages.
+// WriteOut returns a text followed by the forms of several words that its words have. Most are what acronyms stand for: embedders rarely know
+// these. Forms of one word are not added, as embedders know most of them. Two letters count in capitals alone: "os" and "ai" are words of other
+// languages.
 func WriteOut(text string) string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	var seen []string
