@@ -10,6 +10,8 @@ var (
 	// tile computes a tile of a product, c = bias + a*b. Rows of a and c are lda and ldc apart. b is a panel: for each component of
 	// a's rows the 16 numbers of b's columns. There are a multiple of 4 of these components.
 	tile = plainTile
+	// wideTile computes two tiles that lie side by side, of two panels that follow each other. It is nil where that is no faster.
+	wideTile func(c, a, b, bias []float32, lda, ldc int)
 	// exponentials replaces each x by exp(x - maximum), at least exp(-80), and returns the sum. The length is a multiple of 8.
 	exponentials = plainExponentials
 	// gelu replaces each x by x/2 (1 + erf(x/sqrt(2))). The length is a multiple of 8.

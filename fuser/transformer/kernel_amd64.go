@@ -11,6 +11,13 @@ func init() {
 		_, _, _ = c[(rows-1)*ldc+columns-1], a[(rows-1)*lda+k-1], bias[columns-1]
 		tileAVX2(&c[0], &a[0], &b[0], &bias[0], k, lda, ldc)
 	}
+	if cpu.X86.HasAVX512F {
+		wideTile = func(c, a, b, bias []float32, lda, ldc int) {
+			k := len(b) / (2 * columns)
+			_, _, _ = c[(rows-1)*ldc+2*columns-1], a[(rows-1)*lda+k-1], bias[2*columns-1]
+			tileAVX512(&c[0], &a[0], &b[0], &bias[0], k, lda, ldc)
+		}
+	}
 	exponentials = func(x []float32) (sum float32) { return expAVX2(&x[0], len(x), &expConstants[0]) }
 	gelu = func(x []float32) { geluAVX2(&x[0], len(x), &geluConstants[0]) }
 }
@@ -19,6 +26,11 @@ func init() {
 //
 //go:noescape
 func tileAVX2(c, a, b, bias *float32, k, lda, ldc int)
+
+// tileAVX512 needs k to be a multiple of 4.
+//
+//go:noescape
+func tileAVX512(c, a, b, bias *float32, k, lda, ldc int)
 
 //go:noescape
 func expAVX2(x *float32, n int, constants *float32) float32

@@ -26,30 +26,41 @@ func distance(a, b []float32) (most float64) {
 // TestTile compares the assembly and plain Go with sums of float64. It also checks that no number beside the tile is written.
 func TestTile(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
-	for _, k := range []int{4, 16, 48, 400} {
-		lda, ldc := k+r.IntN(5), columns+r.IntN(40)
-		a, b, bias := random(r, (rows-1)*lda+k, 1), random(r, k*columns, 1), random(r, columns, 1)
-		want := random(r, rows*ldc, 1)
-		c, plain := slices.Clone(want), slices.Clone(want)
-		for i := range rows {
-			for j := range columns {
-				sum := float64(bias[j])
-				for l := range k {
-					sum += float64(a[i*lda+l]) * float64(b[l*columns+j])
+	for name, f := range tiles() {
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, k := range []int{4, 16, 48, 400} {
+			panels := 1
+			if name == "wide" {
+				panels = 2
+			}
+			lda, ldc := k+r.IntN(5), panels*columns+r.IntN(40)
+			a, b, bias := random(r, (rows-1)*lda+k, 1), random(r, panels*k*columns, 1), random(r, panels*columns, 1)
+			want := random(r, rows*ldc, 1)
+			c := slices.Clone(want)
+			for i := range rows {
+				for j := range panels * columns {
+					sum := float64(bias[j])
+					for l := range k {
+						sum += float64(a[i*lda+l]) * float64(b[j/columns*k*columns+l*columns+j%columns])
+					}
+					want[i*ldc+j] = float32(sum)
 				}
-				want[i*ldc+j] = float32(sum)
+			}
+			f(c, a, b, bias, lda, ldc)
+			if d := distance(c, want); !(d < 1e-4) {
+				t.Errorf("k=%d: the %s tile is off by %g", k, name, d)
 			}
 		}
-		tile(c, a, b, bias, lda, ldc)
-		plainTile(plain, a, b, bias, lda, ldc)
-		if d := distance(c, want); !(d < 1e-4) {
-			t.Errorf("k=%d: tile is off by %g", k, d)
-		}
-		if d := distance(plain, want); !(d < 1e-4) {
-			t.Errorf("k=%d: plainTile is off by %g", k, d)
-		}
 	}
+}
+
+// tiles are the kernels of this processor.
+func tiles() map[string]func(c, a, b, bias []float32, lda, ldc int) {
+	out := map[string]func(c, a, b, bias []float32, lda, ldc int){"assembly": tile, "plain": plainTile}
+	if wideTile != nil {
+		out["wide"] = wideTile
+	}
+	return out
 }
 
 func TestExponentials(t *testing.T) {
@@ -105,13 +116,17 @@ func TestGELU(t *testing.T) {
 func BenchmarkTile(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const k = 384
-	a, w, bias, c := random(r, rows*k, 1), random(r, k*columns, 1), random(r, columns, 1), make([]float32, rows*columns)
-	for name, f := range map[string]func(c, a, b, bias []float32, lda, ldc int){"assembly": tile, "plain": plainTile} {
+	a, w, bias, c := random(r, rows*k, 1), random(r, 2*k*columns, 1), random(r, 2*columns, 1), make([]float32, 2*rows*columns)
+	for name, f := range tiles() {
+		panels := 1
+		if name == "wide" {
+			panels = 2
+		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				f(c, a, w, bias, k, columns)
+				f(c, a, w[:panels*k*columns], bias, k, 2*columns)
 			}
-			b.ReportMetric(2*rows*columns*k*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+			b.ReportMetric(float64(2*rows*panels*columns*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 		})
 	}
 }

@@ -34,23 +34,32 @@ func (l *linear) set(weight, bias []float32, from, to []int) {
 	}
 }
 
-// apply computes y for n rows of x, n a multiple of rows. activate changes 16 numbers of y in place, if it is not nil.
+// apply computes y for n rows of x, n a multiple of rows. activate changes numbers of y in place, if it is not nil.
 func (l *linear) apply(ctx context.Context, y, x []float32, n int, activate func([]float32)) error {
-	return spread(ctx, l.out/columns, n*l.in*l.out, func(p int) {
-		size := columns * l.in
-		product(y[p*columns:], x, l.panels[p*size:(p+1)*size], l.bias[p*columns:], n, l.in, l.out)
+	panels := 1 // of a task
+	if wideTile != nil && l.out%(2*columns) == 0 {
+		panels = 2
+	}
+	return spread(ctx, l.out/columns/panels, n*l.in*l.out, func(task int) {
+		first := task * panels * columns
+		weights := l.panels[first*l.in:][:panels*columns*l.in]
+		product(y[first:], x, weights, l.bias[first:], n, l.in, l.out, panels)
 		if activate != nil {
 			for r := range n {
-				activate(y[r*l.out+p*columns:][:columns])
+				activate(y[r*l.out+first:][:panels*columns])
 			}
 		}
 	})
 }
 
-// product computes 16 columns of c = bias + a*panel for n rows, a multiple of rows.
-func product(c, a, panel, bias []float32, n, lda, ldc int) {
+// product computes the columns of one panel or two, c = bias + a*b, for n rows, a multiple of rows. Two need wideTile.
+func product(c, a, b, bias []float32, n, lda, ldc, panels int) {
+	f := tile
+	if panels == 2 {
+		f = wideTile
+	}
 	for r := 0; r < n; r += rows {
-		tile(c[r*ldc:], a[r*lda:], panel, bias, lda, ldc)
+		f(c[r*ldc:], a[r*lda:], b, bias, lda, ldc)
 	}
 }
 
