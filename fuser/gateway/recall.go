@@ -30,6 +30,7 @@ type recall struct {
 	start    time.Time
 	settings []settings // of each namespace
 	fusion   fusion.Options
+	least    float64 // min_score, if it applies to the scores after reranking
 	times    times
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
@@ -124,20 +125,30 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		}
 	}
 	minScoreIgnored := r.setMinScore(outcomes)
+	if g.config.Rerank.Answers && r.settings[0].reranks(r.req) && r.fusion.Method == calibrated {
+		r.least, r.fusion.Least = r.fusion.Least, 0 // reranking changes the scores
+	}
 	result := fusion.Fuse(lists(outcomes), r.fusion)
 	leftOut := dropBelow(&result, r.fusion.Least)
 	if err := g.checkNamespaces(ctx, r, outcomes); err != nil {
 		return nil, err
 	}
-	resp := g.respond(ctx, r, outcomes, result)
-	resp.MinScoreIgnored, resp.NothingRelevant = minScoreIgnored, len(resp.GetHits()) == 0 && len(leftOut) > 0
-	g.addLeftOut(ctx, r, resp, outcomes, leftOut)
+	resp, more := g.respond(ctx, r, outcomes, result)
+	resp.MinScoreIgnored, resp.NothingRelevant = minScoreIgnored, len(resp.GetHits()) == 0 && len(leftOut)+len(more) > 0
+	n := int(r.req.GetReturnLeftOut())
+	if len(leftOut) > 0 && n > 0 {
+		more = g.leftOut(ctx, r, leftOut[:min(n, len(leftOut))], len(resp.GetHits()))
+	}
+	for i, w := range more[:min(n, len(more))] {
+		resp.LeftOut = append(resp.LeftOut, r.hit(w, len(resp.GetHits())+i+1, outcomes))
+	}
 	return resp, nil
 }
 
-// respond fetches and reranks the best memories, orders superseded ones, and writes the response.
-func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, result fusion.Result) *triskelev1.RecallResponse {
-	resp := &triskelev1.RecallResponse{
+// respond fetches and reranks the best memories, orders superseded ones, and writes the response. It also returns those that
+// scored below min_score when they were reranked.
+func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, result fusion.Result) (resp *triskelev1.RecallResponse, low []winner) {
+	resp = &triskelev1.RecallResponse{
 		Legs:       reports(outcomes, r.fusion.Method, result.Scales),
 		Fusion:     r.fusionUsed(),
 		ScoreScale: scoreScale[r.fusion.Method],
@@ -160,6 +171,12 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 		}
 	}
 	winners = winners[:min(len(winners), r.fusion.Limit)]
+	if r.least > 0 {
+		high := slices.IndexFunc(winners, func(w winner) bool { return w.Score < r.least })
+		if high >= 0 {
+			winners, low = winners[:high], winners[high:]
+		}
+	}
 	if r.req.GetFilter().GetIncludeSuperseded() && r.req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY {
 		winners = belowSuccessors(winners)
 	}
@@ -173,7 +190,7 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
-	return resp
+	return resp, low
 }
 
 // setMinScore has the fusion regard min_score, or says why that does not apply. A probability means the same when a leg is missing.
@@ -206,21 +223,17 @@ func dropBelow(result *fusion.Result, least float64) (leftOut []fusion.Fused) {
 	return leftOut
 }
 
-// addLeftOut adds the best that min_score left out to a response, as far as the request asks for them.
-func (g *Gateway) addLeftOut(ctx context.Context, r *recall, resp *triskelev1.RecallResponse, outcomes []outcome, leftOut []fusion.Fused) {
-	n := min(int(r.req.GetReturnLeftOut()), len(leftOut))
-	if n == 0 {
-		return
-	}
+// leftOut fetches the contents of what min_score left out. Their ranks go on from those of the hits.
+func (g *Gateway) leftOut(ctx context.Context, r *recall, hits []fusion.Fused, before int) []winner {
 	apart := *r
-	apart.fusion.Limit, apart.times = n, times{}
+	apart.fusion.Limit, apart.times = len(hits), times{}
 	apart.settings = slices.Clone(r.settings)
 	apart.settings[0].rerank.on, apart.settings[0].similarity = false, 0
-	winners, _, _ := g.winners(ctx, &apart, fusion.Result{Hits: leftOut})
-	for i, w := range winners {
-		w.rank += len(resp.GetHits())
-		resp.LeftOut = append(resp.LeftOut, r.hit(w, len(resp.GetHits())+i+1, outcomes))
+	winners, _, _ := g.winners(ctx, &apart, fusion.Result{Hits: hits})
+	for i := range winners {
+		winners[i].rank += before
 	}
+	return winners
 }
 
 // checkAnswered returns an error if no leg answered, if a leg without which the recall has to fail did not, or if a leg

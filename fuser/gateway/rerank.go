@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/budget"
+	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -27,9 +30,10 @@ const (
 
 // Reranker scores texts for a query, as a cross-encoder does.
 type Reranker interface {
-	// Rerank returns a score for each text, in their order, higher for a text that answers the query better. It returns as
-	// soon as ctx ends, with its error. The texts of other errors are public. They wrap ErrRefused if the server found the
-	// request itself invalid.
+	// Rerank returns a score for each text, in their order, higher for a text that answers the query better. They may be
+	// fewer: one for each of the first texts, as many as there was time for. It returns as soon as ctx ends, with its error
+	// if there is no score. The texts of other errors are public. They wrap ErrRefused if the server found the request
+	// itself invalid.
 	Rerank(ctx context.Context, query string, texts []string) ([]float64, error)
 }
 
@@ -41,10 +45,19 @@ type RerankConfig struct {
 	Reranker Reranker
 	Model    string     // for reports
 	Local    bool       // it runs in this process, and so may read sensitive memories
+	Answers  bool       // its scores are log-odds that a text answers: calibrated fusion takes them into its own
 	Top      int        // how many of the best are reranked, 2 to 100; a policy or a request may change it
 	Limit    int        // concurrent requests, 1 or more; others wait
 	Budget   budget.Leg // of the time kept for it and the time that the legs leave
 }
+
+const (
+	// answering is what a text that surely answers adds to a memory's log-odds, and half of it one that is as likely not to.
+	answering = 2.0
+	// If even the first memory's score is below hopeless, nothing answers the query, and the log-odds of all fall by doubt.
+	// docs/adr/0065-built-in-reranker.md says how the three were chosen.
+	hopeless, doubt = -8.0, 2.0
+)
 
 // rerank sorts the best of the winners by the reranker's scores. Sensitive memories are not sent to another process: they keep
 // their places. If the reranker fails, all do.
@@ -63,6 +76,8 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 		}
 	}
 	switch {
+	case r.settings[0].rerank.absent:
+		report.Reason = "no reranker runs in the gateway's process"
 	case r.req.GetSortBy() == triskelev1.SortBy_SORT_BY_RECENCY:
 		report.Reason = "the order is by time"
 	case r.req.GetQuery() == "":
@@ -75,10 +90,17 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 		if !g.config.Rerank.Local {
 			ctx = g.whilePresentable(ctx, shown)
 		}
-		if scores := g.askReranker(ctx, r, texts, report); scores != nil {
-			reorder(winners, places, scores)
-			report.Reranked = int32(len(scores))
+		scores := g.askReranker(ctx, r, texts, report)
+		places = places[:len(scores)]
+		for i, place := range places {
+			winners[place].reranked = &scores[i]
 		}
+		if g.config.Rerank.Answers && r.fusion.Method == calibrated {
+			weigh(winners)
+		} else {
+			reorder(winners, places)
+		}
+		report.Reranked = int32(len(scores))
 	}
 	return report
 }
@@ -97,16 +119,36 @@ func (g *Gateway) whilePresentable(ctx context.Context, shown map[string][]strin
 }
 
 // reorder sorts the winners at the given places among themselves, the highest score first. Equal scores keep their order.
-func reorder(winners []winner, places []int, scores []float64) {
-	moved := make([]winner, len(places))
-	for i, place := range places {
-		moved[i] = winners[place]
-		moved[i].reranked = &scores[i]
-	}
+func reorder(winners []winner, places []int) {
+	moved := slice.Map(places, func(place int) winner { return winners[place] })
 	slices.SortStableFunc(moved, func(a, b winner) int { return cmp.Compare(*b.reranked, *a.reranked) })
 	for i, place := range places {
 		winners[place] = moved[i]
 	}
+}
+
+// weigh adds what the reranker read to the winners' log-odds, and sorts them by these.
+func weigh(winners []winner) {
+	for i := range winners {
+		if w := &winners[i]; w.reranked != nil {
+			gain := answering * fusion.Probability(*w.reranked)
+			w.Contributions = append(slices.Clip(w.Contributions), fusion.Contribution{Leg: rerankName, Raw: *w.reranked, Value: gain})
+			addLogOdds(&w.Fused, gain)
+		}
+	}
+	slices.SortStableFunc(winners, func(a, b winner) int { return cmp.Compare(b.Score, a.Score) })
+	if len(winners) > 0 && winners[0].reranked != nil && *winners[0].reranked < hopeless {
+		for i := range winners {
+			winners[i].Base -= doubt
+			addLogOdds(&winners[i].Fused, -doubt)
+		}
+	}
+}
+
+// addLogOdds changes a probability.
+func addLogOdds(f *fusion.Fused, change float64) {
+	factor := math.Exp(change)
+	f.Score = f.Score * factor / (1 - f.Score + f.Score*factor)
 }
 
 // askReranker returns the scores of texts, nil if there are none, and reports how the call ended. A failure, a panic included,

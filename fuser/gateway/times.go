@@ -94,7 +94,7 @@ func raise(f *fusion.Fused, factor float64, method triskelev1.FusionMethod) {
 	f.Prior *= factor
 	if method == calibrated {
 		f.Base += math.Log(factor)
-		f.Score = f.Score * factor / (1 - f.Score + f.Score*factor)
+		addLogOdds(f, math.Log(factor))
 		return
 	}
 	f.Score *= factor

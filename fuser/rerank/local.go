@@ -28,7 +28,7 @@ func Load(folder string, maxText int) (*Local, error) {
 	if maxText < 1 {
 		return nil, tooShort(maxText)
 	}
-	model, err := transformer.Load(folder)
+	model, err := transformer.Load(os.DirFS(folder))
 	if err == nil {
 		err = model.CanScore()
 	}

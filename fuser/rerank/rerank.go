@@ -1,5 +1,5 @@
-// Package rerank scores texts for a query with a cross-encoder: one that runs in this process (local.go), or one behind an HTTP
-// server. The server speaks the API of Cohere, of Jina (as llama.cpp and vLLM do), of Voyage, or of Hugging Face's
+// Package rerank scores texts for a query with a cross-encoder: the one in the program (builtin.go), another one that runs in this
+// process (local.go), or one behind an HTTP server. The server speaks the API of Cohere, of Jina (as llama.cpp and vLLM do), of Voyage, or of Hugging Face's
 // text-embeddings-inference (TEI).
 //
 // The general process for a query is, with a server:
@@ -49,7 +49,7 @@ var _ gateway.Reranker = (*Client)(nil)
 func New(config Config) (*Client, error) {
 	provider, known := providers[config.Provider]
 	if !known {
-		return nil, fmt.Errorf("provider %q is unknown; it must be transformer, cohere, jina, voyage or tei", config.Provider)
+		return nil, fmt.Errorf("provider %q is unknown; it must be builtin, none, transformer, cohere, jina, voyage or tei", config.Provider)
 	}
 	config.URL = cmp.Or(config.URL, provider.url)
 	server, err := endpoint.New(config.URL, config.Key, config.Idle)

@@ -221,6 +221,7 @@ func TestFlags(t *testing.T) {
 		{rerank.Flags{Server: "voyage://canary:1"}, ""},
 		{rerank.Flags{Server: "psychic:m"}, ""},
 		{rerank.Flags{Server: "psychic:http://x"}, ""},
+		{rerank.Flags{Server: "builtin"}, "builtin/cross-en-v1"},
 		{rerank.Flags{Server: "transformer:" + tiny}, "transformer/tiny"},
 		{rerank.Flags{Server: "transformer:" + filepath.Dir(tiny)}, ""},
 		{rerank.Flags{Server: "transformer:" + tiny + ".absent"}, ""},
@@ -237,18 +238,23 @@ func TestFlags(t *testing.T) {
 		if x.flags.Server == "cohere:rerank-v3.5" && err != nil && !strings.Contains(err.Error(), "CO_API_KEY") {
 			t.Errorf("no key: %v", err)
 		}
-		if strings.HasPrefix(x.flags.Server, "psychic:") && !strings.Contains(err.Error(), "must be transformer, cohere,") {
+		if strings.HasPrefix(x.flags.Server, "psychic:") && !strings.Contains(err.Error(), "must be builtin, none, transformer, cohere,") {
 			t.Errorf("an unknown kind: %v", err)
 		}
-		if config.Local != strings.HasPrefix(config.Model, "transformer/") {
-			t.Errorf("%+v: local is %v", x.flags, config.Local)
+		if inside := strings.HasPrefix(config.Model, "builtin/"); config.Local != (inside || strings.HasPrefix(config.Model, "transformer/")) || config.Answers != inside {
+			t.Errorf("%+v: local is %v, answers is %v", x.flags, config.Local, config.Answers)
 		}
 		if want := (budget.Leg{Min: time.Millisecond, Share: 1}); err == nil && (config.Budget != want || config.Top != 30 || config.Limit != 8) {
 			t.Errorf("%+v: %+v", x.flags, config)
 		}
 	}
-	if config, err := (rerank.Flags{}).Open(os.Getenv); err != nil || config.Reranker != nil {
-		t.Errorf("none: %+v, %v", config, err)
+	for _, server := range []string{"", "none"} {
+		if config, err := (rerank.Flags{Server: server}).Open(os.Getenv); err != nil || config.Reranker != nil {
+			t.Errorf("%q: %+v, %v", server, config, err)
+		}
+	}
+	if _, err := (rerank.Flags{Server: "builtin"}).Open(os.Getenv); err == nil {
+		t.Error("a reranker may read no byte of a text")
 	}
 }
 

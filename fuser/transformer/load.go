@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/triskele/triskele/fuser/transformer/safetensors"
 	"github.com/triskele/triskele/fuser/transformer/wordpiece"
@@ -31,11 +30,11 @@ type config struct {
 const largest = 1 << 20
 
 // readConfig reads and checks a config.json. A setting that would change the numbers and is not supported is an error.
-func readConfig(folder string) (config, error) {
+func readConfig(folder fs.FS) (config, error) {
 	c := config{Activation: "gelu", Position: "absolute"}
-	text, err := os.ReadFile(filepath.Join(folder, "config.json"))
+	text, err := fs.ReadFile(folder, "config.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, fmt.Errorf("%s has no config.json: the folder must be a model of Hugging Face", folder)
+		return c, errors.New("the folder has no config.json: it must be a model of Hugging Face")
 	}
 	if err != nil {
 		return c, err
@@ -80,8 +79,9 @@ func readConfig(folder string) (config, error) {
 }
 
 // Load reads a model of the BERT architecture from a folder as Hugging Face's transformers write it: config.json,
-// model.safetensors, and tokenizer.json or vocab.txt.
-func Load(folder string) (*Model, error) {
+// model.safetensors, and tokenizer.json or vocab.txt. Weights may also be bytes (I8): a tensor NAME.scale then has what each row
+// is multiplied by.
+func Load(folder fs.FS) (*Model, error) {
 	c, err := readConfig(folder)
 	if err != nil {
 		return nil, err
@@ -96,19 +96,23 @@ func Load(folder string) (*Model, error) {
 			return nil, fmt.Errorf("the tokenizer has no token %s", token)
 		}
 	}
-	file, err := os.Open(filepath.Join(folder, "model.safetensors"))
+	file, err := folder.Open("model.safetensors")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has no model.safetensors: save the model with save_pretrained(..., safe_serialization=True)", folder)
+		return nil, errors.New("the folder has no model.safetensors: save the model with save_pretrained(..., safe_serialization=True)")
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	data, random := file.(io.ReaderAt)
 	about, err := file.Stat()
+	if err == nil && !random {
+		err = errors.New("model.safetensors cannot be read in parts")
+	}
 	if err != nil {
 		return nil, err
 	}
-	tensors, err := safetensors.Read(file, about.Size())
+	tensors, err := safetensors.Read(data, about.Size())
 	if err == nil {
 		err = m.load(&reader{tensors: tensors})
 	}
@@ -124,9 +128,9 @@ func (m *Model) load(r *reader) error {
 	// The inputs and outputs of the heads have places of their own, as a tile's columns must not mix two heads.
 	m.width, m.head = up(c.Hidden, columns), up(c.Hidden/c.Heads, columns)
 	hidden, inner, heads := places(c.Hidden, c.Hidden, m.width), places(c.Intermediate, c.Intermediate, 0), places(c.Hidden, c.Hidden/c.Heads, m.head)
-	m.words = r.embeddings("word", -1, c.Hidden)
-	m.positions = r.embeddings("position", c.Positions, c.Hidden)
-	m.segments = r.embeddings("token_type", c.Segments, c.Hidden)
+	m.words = r.table("embeddings.word_embeddings.weight", -1, c.Hidden)
+	m.positions = r.floats("embeddings.position_embeddings.weight", c.Positions, c.Hidden)
+	m.segments = r.floats("embeddings.token_type_embeddings.weight", c.Segments, c.Hidden)
 	m.norm = r.norm("embeddings.LayerNorm", c)
 	for i := 0; i < c.Layers && r.err == nil; i++ {
 		name := fmt.Sprintf("encoder.layer.%d.", i)
@@ -148,8 +152,8 @@ func (m *Model) load(r *reader) error {
 		l.narrowed = r.norm(name+"output.LayerNorm", c)
 		m.layers = append(m.layers, l)
 	}
-	if r.err == nil && len(m.words) < m.tokenizer.Size()*c.Hidden {
-		return fmt.Errorf("there are embeddings of %d tokens, and the tokenizer has %d", len(m.words)/c.Hidden, m.tokenizer.Size())
+	if r.err == nil && m.words.rows() < m.tokenizer.Size() {
+		return fmt.Errorf("there are embeddings of %d tokens, and the tokenizer has %d", m.words.rows(), m.tokenizer.Size())
 	}
 	m.loadHead(r, hidden)
 	return r.err
@@ -203,10 +207,10 @@ func (r *reader) find(name string) (safetensors.Tensor, bool) {
 	return t, found
 }
 
-// floats returns the numbers of a tensor, or nil after an error. A size below 0 may be any.
-func (r *reader) floats(name string, shape ...int) []float32 {
+// tensor returns a tensor of a shape, and the numbers that its rows are multiplied by if it has bytes. A size below 0 may be any.
+func (r *reader) tensor(name string, shape ...int) (t safetensors.Tensor, scales []float32) {
 	if r.err != nil {
-		return nil
+		return t, nil
 	}
 	t, found := r.find(name)
 	fits := len(t.Shape) == len(shape)
@@ -218,20 +222,48 @@ func (r *reader) floats(name string, shape ...int) []float32 {
 		r.err = fmt.Errorf("the tensor %s is missing", name)
 	case !fits:
 		r.err = fmt.Errorf("tensor %s has the shape %v: config.json makes it %v", name, t.Shape, shape)
+	case t.Type == "I8":
+		scales = r.floats(name+".scale", t.Shape[0])
 	case t.Type != "F32" && t.Type != "F16" && t.Type != "BF16":
-		r.err = fmt.Errorf("tensor %s has the type %s, which is not supported: it must be F32, F16 or BF16", name, t.Type)
-	default:
-		var numbers []float32
-		if numbers, r.err = t.Floats(); r.err == nil {
-			return numbers
-		}
-		r.err = fmt.Errorf("tensor %s: %w", name, r.err)
+		r.err = fmt.Errorf("tensor %s has the type %s, which is not supported: it must be F32, F16, BF16 or I8", name, t.Type)
 	}
-	return nil
+	return t, scales
 }
 
-func (r *reader) embeddings(kind string, n, width int) []float32 {
-	return r.floats("embeddings."+kind+"_embeddings.weight", n, width)
+// floats returns the numbers of a tensor, or nil after an error.
+func (r *reader) floats(name string, shape ...int) []float32 {
+	t, scales := r.tensor(name, shape...)
+	if r.err != nil {
+		return nil
+	}
+	numbers, err := t.Floats()
+	if err != nil {
+		r.err = fmt.Errorf("tensor %s: %w", name, err)
+		return nil
+	}
+	for i, scale := range scales {
+		width := len(numbers) / len(scales)
+		for k := range numbers[i*width : (i+1)*width] {
+			numbers[i*width+k] *= scale
+		}
+	}
+	return numbers
+}
+
+// table returns a tensor whose rows are read one by one. Bytes stay bytes.
+func (r *reader) table(name string, rows, width int) table {
+	t, scales := r.tensor(name, rows, width)
+	if r.err != nil {
+		return table{}
+	}
+	if scales == nil {
+		return table{width: width, floats: r.floats(name, rows, width)}
+	}
+	data, err := t.Bytes()
+	if err != nil {
+		r.err = fmt.Errorf("tensor %s: %w", name, err)
+	}
+	return table{width: width, bytes: data, scales: scales}
 }
 
 func (r *reader) norm(name string, c config) norm {

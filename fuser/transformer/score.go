@@ -13,18 +13,30 @@ func (m *Model) CanScore() error { return m.scores }
 // model reads [CLS] query [SEP] text [SEP]. If these are more than limit tokens, the longer of the two is cut until they fit or
 // both are equally long, and then both are, as Hugging Face's longest_first does. Limits below 3 or above Positions mean Positions.
 func (m *Model) Score(ctx context.Context, query string, texts []string, limit int) ([]float64, error) {
+	question, parts := m.tokenizer.IDs(query), make([][]int, len(texts))
+	for i, text := range texts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		parts[i] = m.tokenizer.IDs(text)
+	}
+	return m.ScoreTokens(ctx, question, parts, limit)
+}
+
+// Words returns the ids of a text's tokens, for ScoreTokens.
+func (m *Model) Words(text string) []int { return m.tokenizer.IDs(text) }
+
+// ScoreTokens is Score for what Words returned.
+func (m *Model) ScoreTokens(ctx context.Context, question []int, texts [][]int, limit int) ([]float64, error) {
 	if m.scores != nil {
 		return nil, m.scores
 	}
 	if len(texts) == 0 {
 		return nil, ctx.Err()
 	}
-	question, pairs := m.tokenizer.IDs(query), make([]Sequence, len(texts))
+	pairs := make([]Sequence, len(texts))
 	for i, text := range texts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		pairs[i] = m.pair(question, m.tokenizer.IDs(text), m.limit(limit)-3)
+		pairs[i] = m.pair(question, text, m.limit(limit)-3)
 	}
 	n := up(len(texts), rows)
 	firsts, pooled := make([]float32, n*m.width), make([]float32, n*m.width)

@@ -31,10 +31,11 @@ type Model struct {
 	start, end int // ids of [CLS] and [SEP]
 
 	// Rows of width numbers are hidden_size rounded up to columns, and heads are rounded up too. The numbers between are 0.
-	width, head                int
-	words, positions, segments []float32
-	norm                       norm
-	layers                     []layer
+	width, head         int
+	words               table
+	positions, segments []float32
+	norm                norm
+	layers              []layer
 
 	pooler     linear
 	classifier []float32
@@ -154,9 +155,10 @@ func (m *Model) embed(states []float32, sequences []Sequence) {
 			}
 			row := states[at : at+m.width]
 			clear(row[h:])
-			word, position := m.words[id*h:][:h], m.positions[i*h:][:h]
+			m.words.read(row[:h], id)
+			position := m.positions[i*h:][:h]
 			for k := range h {
-				row[k] = word[k] + segment[k] + position[k]
+				row[k] += segment[k] + position[k]
 			}
 			m.norm.apply(row[:h])
 			at += m.width
@@ -171,6 +173,28 @@ func (m *Model) compact(states []float32) []float32 {
 		copy(states[i*h:], states[i*m.width:][:h])
 	}
 	return states[:n*h]
+}
+
+// table has rows of numbers: floats, or bytes that a number of each row multiplies.
+type table struct {
+	width  int
+	floats []float32
+	bytes  []byte // of int8
+	scales []float32
+}
+
+func (t *table) rows() int { return (len(t.floats) + len(t.bytes)) / t.width }
+
+// read copies row i.
+func (t *table) read(row []float32, i int) {
+	if t.floats != nil {
+		copy(row, t.floats[i*t.width:][:t.width])
+		return
+	}
+	scale := t.scales[i]
+	for k, b := range t.bytes[i*t.width:][:t.width] {
+		row[k] = scale * float32(int8(b))
+	}
 }
 
 // norm is a layer that normalises rows.

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func load(t testing.TB, folder string) *transformer.Model {
 	t.Helper()
-	m, err := transformer.Load(folder)
+	m, err := transformer.Load(os.DirFS(folder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a tokeniser of BPE":       {with(good, "tokenizer.json", map[string]any{"model": map[string]any{"type": "BPE"}}), "WordPiece"},
 		"no [SEP]":                 {with(good, "vocab.txt", []byte("[UNK]\n[CLS]\nsea")), "[SEP]"},
 		"more tokens":              {with(good, "vocab.txt", modeltest.Vocabulary(6, special...)), "the tokenizer has 6"},
-		"integers":                 {with(good, "model.safetensors", []byte(strings.ReplaceAll(string(good["model.safetensors"].([]byte)), "F32", "I32"))), "must be F32, F16 or BF16"},
+		"integers":                 {with(good, "model.safetensors", []byte(strings.ReplaceAll(string(good["model.safetensors"].([]byte)), "F32", "I32"))), "must be F32, F16, BF16 or I8"},
 	}
 	for field, values := range map[string][]any{
 		"model_type": {nil, "roberta"}, "hidden_size": {0, nil, 5, "x"}, "num_hidden_layers": {0, 2}, "num_attention_heads": {0, 3}, "intermediate_size": {0, 5, 1 << 62},
@@ -334,7 +334,7 @@ func TestLoadRefuses(t *testing.T) {
 	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := transformer.Load(modeltest.Write(t, c.files)); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, err := transformer.Load(os.DirFS(modeltest.Write(t, c.files))); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("the error is %v, want %q in it", err, c.says)
 			}
 		})

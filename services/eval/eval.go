@@ -31,6 +31,7 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
@@ -67,18 +68,20 @@ type Options struct {
 	Command  string         `kong:"-"` // the command line, for the report; it must not show passwords
 }
 
-// config is a selection of legs.
+// config is a selection of legs, and of what comes after them.
 type config struct {
-	name string
-	legs []string
+	name   string
+	legs   []string
+	reread bool // by the built-in reranker
 }
 
 var configs = []config{
-	{"A-all", []string{"lexical", "dense", "graph"}},
-	{"B-lexical+dense", []string{"lexical", "dense"}},
-	{"C-dense", []string{"dense"}},
-	{"D-lexical", []string{"lexical"}},
-	{"E-graph", []string{"graph"}},
+	{"A-all", []string{"lexical", "dense", "graph"}, false},
+	{"B-lexical+dense", []string{"lexical", "dense"}, false},
+	{"C-dense", []string{"dense"}, false},
+	{"D-lexical", []string{"lexical"}, false},
+	{"E-graph", []string{"graph"}, false},
+	{"F-all+reranker", []string{"lexical", "dense", "graph"}, true},
 }
 
 // ConfigNames returns the names of the configurations.
@@ -233,6 +236,7 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 // start starts the services in this process on a store of their own.
 func (r *runner) start(ctx context.Context, s *System) error {
 	config := standalone.Config{Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(), Lexical: lexical.DefaultConfig()}
+	config.Gateway.Rerank = rerank.Default()
 	config.Lexical.Scorer = cmp.Or(r.options.Scorer, config.Lexical.Scorer)
 	var err error
 	if r.options.Store == "postgres" {
@@ -367,6 +371,9 @@ func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1
 	req := query.request(c.overrides())
 	// With a single leg, the run file has the leg's own score: the fused score depends on the ranks alone.
 	req.Explain = len(c.legs) == 1
+	if c.reread {
+		req.Rerank = client.Reread()
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	start := time.Now()

@@ -114,6 +114,11 @@ func (t Tensor) Floats() ([]float32, error) {
 	return out, nil
 }
 
+// Bytes returns the data of a tensor of bytes.
+func (t Tensor) Bytes() ([]byte, error) {
+	return t.bytes(map[string]int{"I8": 1}[t.Type], "I8")
+}
+
 // Integers returns the numbers of a tensor of indexes.
 func (t Tensor) Integers() ([]int, error) {
 	width := map[string]int{"I64": 8, "I32": 4}[t.Type]

@@ -14,8 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -38,14 +36,14 @@ type Tokenizer struct {
 }
 
 // Load reads the tokenizer.json of a folder, or else its vocab.txt with tokenizer_config.json, which says whether case counts.
-func Load(folder string) (*Tokenizer, error) {
+func Load(folder fs.FS) (*Tokenizer, error) {
 	t, err := load(folder, "tokenizer.json", Parse)
 	if errors.Is(err, fs.ErrNotExist) {
 		t, err = load(folder, "vocab.txt", func(text []byte) (*Tokenizer, error) {
 			var config struct {
 				Lower *bool `json:"do_lower_case"`
 			}
-			if text, err := os.ReadFile(filepath.Join(folder, "tokenizer_config.json")); err == nil {
+			if text, err := fs.ReadFile(folder, "tokenizer_config.json"); err == nil {
 				if err := json.Unmarshal(text, &config); err != nil {
 					return nil, fmt.Errorf("tokenizer_config.json: %w", err)
 				}
@@ -57,13 +55,13 @@ func Load(folder string) (*Tokenizer, error) {
 		})
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has neither tokenizer.json nor vocab.txt", folder)
+		return nil, errors.New("the folder has neither tokenizer.json nor vocab.txt")
 	}
 	return t, err
 }
 
-func load(folder, name string, parse func([]byte) (*Tokenizer, error)) (*Tokenizer, error) {
-	text, err := os.ReadFile(filepath.Join(folder, name))
+func load(folder fs.FS, name string, parse func([]byte) (*Tokenizer, error)) (*Tokenizer, error) {
+	text, err := fs.ReadFile(folder, name)
 	if err != nil {
 		return nil, err
 	}

@@ -441,7 +441,7 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"recall", "x", "--k=10", "--fusion=convex"}, {"recall", "x", "--alpha=0.5"}, {"recall", "x", "--budget=0s"}, {"recall", "x", "--limit=many"},
 		{"remember"}, {"remember", "x", "--importance=high"}, {"update", "id"}, {"update", "id", "--clear=title", "--title=x"}, {"update", "id", "--clear=thread", "--thread=x"},
 		{"update", "id", "--clear=content"}, {"up", "--store=mysql"}, {"up", "--store=postgres", "--postgres="}, {"migrate"},
-		{"up", "--curator-model=x"}, {"up", "--extractor-batch=2"}, {"up", "--tls-clients=x"}, {"up", "--audit=-"}, {"up", "--oidc-audience=x"}, {"up", "--reranker-top=5"}, {"up", "--no-http", "--http-allow-origin=https://app.example.com"},
+		{"up", "--curator-model=x"}, {"up", "--extractor-batch=2"}, {"up", "--tls-clients=x"}, {"up", "--audit=-"}, {"up", "--oidc-audience=x"}, {"up", "--reranker-key-file"}, {"up", "--no-http", "--http-allow-origin=https://app.example.com"},
 		{"up", "--sweep-every=0s", "--sweep-after=1h"}, {"up", "--sweep-every=-1s"}, {"up", "--trace-slow=-1s"},
 		{"migrate", "up", "--sqlite=a", "--postgres=b"}, {"eval", "--data=x"}, {"eval", "--data=x", "--out=y", "--store=postgres", "--postgres="},
 	} {

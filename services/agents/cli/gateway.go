@@ -22,6 +22,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed/open"
@@ -189,8 +190,10 @@ func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Proce
 	if err != nil {
 		return nil, nil, err
 	}
+	config := gateway.DefaultConfig()
+	config.Rerank = rerank.Default()
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: gateway.DefaultConfig(), AskOnly: askOnly,
+		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config, AskOnly: askOnly,
 		Sweep: memory.Sweep{After: 24 * time.Hour, Every: time.Hour},
 	}, process, log)
 	if err != nil {

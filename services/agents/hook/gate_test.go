@@ -15,6 +15,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/hook"
@@ -58,7 +59,9 @@ func TestGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	system, err := standalone.Start(context.Background(), standalone.Config{SQLite: filepath.Join(t.TempDir(), "test.db"), Embedder: embedder, Gateway: gateway.DefaultConfig()}, process, storetest.Log())
+	config := gateway.DefaultConfig()
+	config.Rerank = rerank.Default()
+	system, err := standalone.Start(context.Background(), standalone.Config{SQLite: filepath.Join(t.TempDir(), "test.db"), Embedder: embedder, Gateway: config}, process, storetest.Log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +102,11 @@ func TestGate(t *testing.T) {
 		}), config)
 		return err == nil && len(text) > 0
 	}
-	var known, knownSaid, away, awaySaid, talk, talkSaid int
+	var queries, known, knownSaid, away, awaySaid, talk, talkSaid int
 	lines(t, "queries.jsonl", func(line []byte) {
+		if queries++; queries%3 > 0 { // reading them all takes long
+			return
+		}
 		var q struct {
 			Text     string
 			Relevant map[string]int
@@ -131,7 +137,7 @@ func TestGate(t *testing.T) {
 	}
 	t.Logf("something is said: to %d of %d prompts that memories answer, to %d of %d that they do not, to %d of %d in small talk",
 		knownSaid, known, awaySaid, away, talkSaid, talk)
-	if known < 100 || 20*knownSaid < 12*known || 10*awaySaid > 2*away || 10*talkSaid > 2*talk {
+	if known < 50 || 20*knownSaid < 13*known || 10*awaySaid > away || 10*talkSaid > 2*talk {
 		t.Error("that is too often or not often enough")
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -141,6 +142,7 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 		Namespaces: config.Namespaces, Query: query, Limit: new(int32(candidates)), Surroundings: surroundings,
 		Fusion:   &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED},
 		MinScore: &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: config.MinScore},
+		Rerank:   client.Reread(),
 		Budget:   durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network
 	}
 	resp, err := recaller.Recall(ctx, req)

@@ -230,6 +230,7 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	resp, err := s.recalls.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{namespace}, Query: in.Query, Limit: new(cmp.Or(max(in.Limit, 0), 10)), Budget: durationpb.New(s.config.Budget), Explain: true,
 		Filter: where, Surroundings: in.Surroundings, MinScore: client.Relevant(), ReturnLeftOut: leftOut,
+		Rerank: client.Reread(),
 	})
 	if s.unknown(ctx, namespace, err) {
 		return "Nothing is remembered yet.", recallOutput{Memories: []found{}}, nil

@@ -46,7 +46,7 @@ func Load(folder string, options Options) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{}
-	if m.bert, err = transformer.Load(path); err != nil {
+	if m.bert, err = transformer.Load(os.DirFS(path)); err != nil {
 		return nil, err
 	}
 	if m.settings, err = readSettings(path, m.bert.Positions()); err != nil {

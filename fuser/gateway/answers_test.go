@@ -1,0 +1,169 @@
+package gateway_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// reading is a gateway whose reranker gives log-odds that a text answers: those of the letter that the text ends with, for the
+// first read texts. What it is not told of is hopeless.
+func reading(t *testing.T, read int, odds map[string]float64) *gateway.Gateway {
+	t.Helper()
+	return configured(t, func(c *gateway.Config) {
+		judged(func(_ context.Context, _ string, texts []string) ([]float64, error) {
+			var scores []float64
+			for _, text := range texts[:min(read, len(texts))] {
+				score, known := odds[text[len(text)-1:]]
+				if !known {
+					score = -11
+				}
+				scores = append(scores, score)
+			}
+			return scores, nil
+		})(c)
+		c.Fusion.Method, c.Rerank.Answers, c.Rerank.Local, c.Rerank.Top = "calibrated", true, true, 4
+	}, memories{}, finds(bm25, "a", "b", "c", "d", "e"), finds(cosine, "a", "b", "c", "d", "e"), finds(hops))
+}
+
+func ask(t *testing.T, g *gateway.Gateway, edit func(*triskelev1.RecallRequest)) *triskelev1.RecallResponse {
+	t.Helper()
+	resp, err := g.Recall(t.Context(), request(edit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+func scores(resp *triskelev1.RecallResponse) map[string]float64 {
+	out := map[string]float64{}
+	for _, h := range resp.GetHits() {
+		out[h.GetId()] = h.GetScore()
+	}
+	return out
+}
+
+func logOdds(p float64) float64 { return math.Log(p / (1 - p)) }
+
+// TestWhatIsReadCounts: the log-odds rise by two for a text that surely answers, by one for one that may, and not at all for one that
+// was not read. The contributions still add up.
+func TestWhatIsReadCounts(t *testing.T) {
+	t.Parallel()
+	fused := scores(ask(t, reading(t, 0, nil), nil))
+	resp := ask(t, reading(t, 4, map[string]float64{"b": 0, "d": 20}), reranked)
+	if report := resp.GetRerank(); report.GetReranked() != 4 || resp.GetDegraded() {
+		t.Fatalf("report %v, degraded because %q", report, resp.GetDegradedReason())
+	}
+	if len(resp.GetHits()) != 5 || !slices.IsSortedFunc(resp.GetHits(), func(a, b *triskelev1.Hit) int {
+		if a.GetScore() > b.GetScore() {
+			return -1
+		}
+		return 1
+	}) {
+		t.Errorf("the hits %q are not in the order of their scores %v", order(resp), scores(resp))
+	}
+	for _, h := range resp.GetHits() {
+		gain := map[string]float64{"b": 1, "d": 2}[h.GetId()]
+		if got := logOdds(h.GetScore()) - logOdds(fused[h.GetId()]); math.Abs(got-gain) > 1e-4 {
+			t.Errorf("%s: the log-odds rose by %.4f, want %v", h.GetId(), got, gain)
+		}
+		if read := h.GetId() != "e"; (h.RerankScore != nil) != read {
+			t.Errorf("%s: score of the reranker %v, want one: %v", h.GetId(), h.RerankScore, read)
+		}
+		sum := h.GetBaseLogOdds()
+		for _, c := range h.GetContributions() {
+			sum += c.GetValue()
+		}
+		if math.Abs(sum-logOdds(h.GetScore())) > 1e-6 {
+			t.Errorf("%s: the contributions add up to %v, want %v", h.GetId(), sum, logOdds(h.GetScore()))
+		}
+	}
+}
+
+// TestNothingAnswers: if even the first text is hopeless, all log-odds fall by two, in the same order.
+func TestNothingAnswers(t *testing.T) {
+	t.Parallel()
+	before := ask(t, reading(t, 0, nil), nil)
+	resp := ask(t, reading(t, 4, nil), reranked)
+	if order(resp) != order(before) {
+		t.Errorf("order %q, want %q", order(resp), order(before))
+	}
+	for id, score := range scores(before) {
+		if got := logOdds(scores(resp)[id]) - logOdds(score); math.Abs(got+2) > 1e-3 {
+			t.Errorf("%s: the log-odds changed by %v, want -2", id, got)
+		}
+	}
+	some := ask(t, reading(t, 4, map[string]float64{"a": -7.9}), reranked)
+	if got := logOdds(scores(some)["a"]) - logOdds(scores(before)["a"]); math.Abs(got) > 1e-2 {
+		t.Errorf("with a doubtful first text the log-odds changed by %v, want 0", got)
+	}
+}
+
+// TestMinScoreAfterReading: min_score is compared with the probabilities after reading, and what is left out may be returned.
+func TestMinScoreAfterReading(t *testing.T) {
+	t.Parallel()
+	fused := scores(ask(t, reading(t, 0, nil), nil))
+	least := func(value float64) func(*triskelev1.RecallRequest) {
+		return func(r *triskelev1.RecallRequest) {
+			reranked(r)
+			r.MinScore = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: value}
+			r.ReturnLeftOut = 2
+		}
+	}
+	raised := reading(t, 4, map[string]float64{"d": 20})
+	above := (fused["a"] + 1) / 2 // no fused score reaches it
+	if p := 1 / (1 + math.Exp(-logOdds(fused["d"])-2)); p <= fused["a"] {
+		t.Fatalf("d has %v after reading, and a has %v", p, fused["a"])
+	} else {
+		above = (fused["a"] + p) / 2
+	}
+	resp := ask(t, raised, least(above))
+	if order(resp) != "d" || len(resp.GetLeftOut()) != 2 || resp.GetNothingRelevant() {
+		t.Fatalf("hits %q, %d left out, nothing relevant: %v; want d alone and two left out", order(resp), len(resp.GetLeftOut()), resp.GetNothingRelevant())
+	}
+	if first := resp.GetLeftOut()[0]; first.GetId() != "a" || first.GetRank() != 2 || first.GetFusedRank() != 1 || first.GetMemory() == nil {
+		t.Errorf("the first that is left out is %v", first)
+	}
+	resp = ask(t, reading(t, 4, nil), least(fused["a"]*0.9))
+	if len(resp.GetHits()) != 0 || !resp.GetNothingRelevant() || len(resp.GetLeftOut()) != 2 {
+		t.Errorf("hits %q, %d left out, nothing relevant: %v; want none, as nothing answers", order(resp), len(resp.GetLeftOut()), resp.GetNothingRelevant())
+	}
+}
+
+// TestLocalReranking: a request for a model in the process gets the fused order where there is none, and keeps what a policy gives.
+func TestLocalReranking(t *testing.T) {
+	t.Parallel()
+	local := func(r *triskelev1.RecallRequest) {
+		r.Rerank, r.Budget = &triskelev1.Rerank{Enabled: new(true), Local: new(true)}, durationpb.New(time.Second)
+	}
+	legs := []leg{finds(bm25, "a", "b", "c"), finds(cosine), finds(hops)}
+	for name, c := range map[string]struct {
+		config   func(*gateway.Config)
+		order    string
+		reranked int32
+		reason   string
+	}{
+		"none":   {order: "a b c", reason: "no reranker runs in the gateway's process"},
+		"remote": {config: judged(last(0)), order: "a b c", reason: "no reranker runs in the gateway's process"},
+		"remote by a policy": {config: func(c *gateway.Config) {
+			judged(last(0))(c)
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {Rerank: &triskelev1.Rerank{Enabled: new(true)}}}
+		}, order: "c b a", reranked: 3},
+		"local": {config: func(c *gateway.Config) {
+			judged(last(0))(c)
+			c.Rerank.Local = true
+		}, order: "c b a", reranked: 3},
+	} {
+		resp := ask(t, configured(t, c.config, memories{}, legs...), local)
+		if order(resp) != c.order || resp.GetRerank().GetReranked() != c.reranked || resp.GetRerank().GetReason() != c.reason || resp.GetDegraded() {
+			t.Errorf("%s: order %q, report %v", name, order(resp), resp.GetRerank())
+		}
+	}
+}
