@@ -87,7 +87,8 @@ func TestWhatIsReadCounts(t *testing.T) {
 	}
 }
 
-// TestNothingAnswers: if even the first text is hopeless, all log-odds fall by two, in the same order.
+// TestNothingAnswers: if the first text is hopeless and none that was read may answer, all log-odds fall by two, in the same order.
+// Two texts are too few to tell.
 func TestNothingAnswers(t *testing.T) {
 	t.Parallel()
 	before := ask(t, reading(t, 0, nil), nil)
@@ -95,14 +96,22 @@ func TestNothingAnswers(t *testing.T) {
 	if order(resp) != order(before) {
 		t.Errorf("order %q, want %q", order(resp), order(before))
 	}
+	doubtful := scores(ask(t, reading(t, 4, map[string]float64{"d": -0.5}), reranked))
+	if got := logOdds(doubtful["a"]) - logOdds(scores(before)["a"]); math.Abs(got+2) > 1e-3 {
+		t.Errorf("with a fourth that hardly answers, the log-odds changed by %v, want -2", got)
+	}
 	for id, score := range scores(before) {
 		if got := logOdds(scores(resp)[id]) - logOdds(score); math.Abs(got+2) > 1e-3 {
 			t.Errorf("%s: the log-odds changed by %v, want -2", id, got)
 		}
 	}
-	some := ask(t, reading(t, 4, map[string]float64{"a": -7.9}), reranked)
-	if got := logOdds(scores(some)["a"]) - logOdds(scores(before)["a"]); math.Abs(got) > 1e-2 {
-		t.Errorf("with a doubtful first text the log-odds changed by %v, want 0", got)
+	for name, g := range map[string]*gateway.Gateway{
+		"the first is doubtful": reading(t, 4, map[string]float64{"a": -7.9}), "the fourth may answer": reading(t, 4, map[string]float64{"d": 0}),
+		"two were read": reading(t, 2, nil),
+	} {
+		if got := logOdds(scores(ask(t, g, reranked))["a"]) - logOdds(scores(before)["a"]); math.Abs(got) > 1e-2 {
+			t.Errorf("%s: the log-odds changed by %v, want 0", name, got)
+		}
 	}
 }
 
@@ -137,33 +146,91 @@ func TestMinScoreAfterReading(t *testing.T) {
 	}
 }
 
-// TestLocalReranking: a request for a model in the process gets the fused order where there is none, and keeps what a policy gives.
-func TestLocalReranking(t *testing.T) {
+// TestQuotaBelowMinScore: a memory that reading cannot lift to min_score takes no place by a quota.
+func TestQuotaBelowMinScore(t *testing.T) {
 	t.Parallel()
-	local := func(r *triskelev1.RecallRequest) {
-		r.Rerank, r.Budget = &triskelev1.Rerank{Enabled: new(true), Local: new(true)}, durationpb.New(time.Second)
+	g := configured(t, func(c *gateway.Config) {
+		judged(last(0))(c)
+		c.Fusion.Method, c.Rerank.Answers, c.Rerank.Local = "calibrated", true, true
+	}, memories{}, finds(bm25, "a", "b", "c"), finds(cosine, "a", "b", "c"), finds(hops, "x"))
+	all := scores(ask(t, g, nil))
+	resp := ask(t, g, func(r *triskelev1.RecallRequest) {
+		reranked(r)
+		r.Limit = new(int32(1))
+		r.Legs = map[string]*triskelev1.LegOptions{"graph": {Quota: new(int32(1))}}
+		least := logOdds(all["x"]) + 2.1
+		r.MinScore = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: 1 / (1 + math.Exp(-least))}
+	})
+	if order(resp) != "a" {
+		t.Errorf("hits %q of %v, want a", order(resp), all)
+	}
+}
+
+// TestRerankIfLocal: a wish for a model in the process is fulfilled if there is one, and a policy and the request come first. An answer
+// that it could not be fulfilled for is complete.
+func TestRerankIfLocal(t *testing.T) {
+	t.Parallel()
+	wish := func(r *triskelev1.RecallRequest) {
+		r.Rerank, r.Budget = &triskelev1.Rerank{IfLocal: true}, durationpb.New(time.Second)
+	}
+	policy := func(enabled bool, local bool) func(*gateway.Config) {
+		return func(c *gateway.Config) {
+			judged(last(0))(c)
+			c.Rerank.Local = local
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {Rerank: &triskelev1.Rerank{Enabled: &enabled}}}
+		}
+	}
+	local := func(c *gateway.Config) {
+		judged(last(0))(c)
+		c.Rerank.Local = true
 	}
 	legs := []leg{finds(bm25, "a", "b", "c"), finds(cosine), finds(hops)}
 	for name, c := range map[string]struct {
 		config   func(*gateway.Config)
+		edit     func(*triskelev1.RecallRequest)
 		order    string
 		reranked int32
-		reason   string
 	}{
-		"none":   {order: "a b c", reason: "no reranker runs in the gateway's process"},
-		"remote": {config: judged(last(0)), order: "a b c", reason: "no reranker runs in the gateway's process"},
-		"remote by a policy": {config: func(c *gateway.Config) {
-			judged(last(0))(c)
-			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {Rerank: &triskelev1.Rerank{Enabled: new(true)}}}
-		}, order: "c b a", reranked: 3},
-		"local": {config: func(c *gateway.Config) {
-			judged(last(0))(c)
-			c.Rerank.Local = true
-		}, order: "c b a", reranked: 3},
+		"none":               {order: "a b c"},
+		"remote":             {config: judged(last(0)), order: "a b c"},
+		"remote by a policy": {config: policy(true, false), order: "c b a", reranked: 3},
+		"local":              {config: local, order: "c b a", reranked: 3},
+		"not by a policy":    {config: policy(false, true), order: "a b c"},
+		"not by the request": {config: local, edit: func(r *triskelev1.RecallRequest) { r.Rerank.Enabled = new(false) }, order: "a b c"},
+		"by the request":     {config: judged(last(0)), edit: func(r *triskelev1.RecallRequest) { r.Rerank.Enabled = new(true) }, order: "c b a", reranked: 3},
+		"wished by a policy": {config: func(c *gateway.Config) {
+			local(c)
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {Rerank: &triskelev1.Rerank{IfLocal: true}}}
+		}, edit: func(r *triskelev1.RecallRequest) { r.Rerank = nil }, order: "c b a", reranked: 3},
+		"late": {config: func(c *gateway.Config) {
+			judged(last(time.Hour))(c)
+			c.Rerank.Local, c.Rerank.Budget.Cap = true, 5*ms
+		}, order: "a b c"},
 	} {
-		resp := ask(t, configured(t, c.config, memories{}, legs...), local)
-		if order(resp) != c.order || resp.GetRerank().GetReranked() != c.reranked || resp.GetRerank().GetReason() != c.reason || resp.GetDegraded() {
-			t.Errorf("%s: order %q, report %v", name, order(resp), resp.GetRerank())
+		resp := ask(t, configured(t, c.config, memories{}, legs...), func(r *triskelev1.RecallRequest) {
+			wish(r)
+			if c.edit != nil {
+				c.edit(r)
+			}
+		})
+		if order(resp) != c.order || resp.GetRerank().GetReranked() != c.reranked || resp.GetDegraded() {
+			t.Errorf("%s: order %q, report %v, degraded because %q", name, order(resp), resp.GetRerank(), resp.GetDegradedReason())
 		}
+	}
+}
+
+// TestTooLittleForTheReranker: the legs have all the time if the reranker's part would not suffice for it.
+func TestTooLittleForTheReranker(t *testing.T) {
+	t.Parallel()
+	g := configured(t, func(c *gateway.Config) {
+		judged(last(0))(c)
+		c.Rerank.Local, c.Rerank.Answers, c.Rerank.Budget.Min, c.Budget.Default = true, true, 50*ms, 30*ms
+	}, memories{}, finds(bm25, "a", "b"), finds(cosine), finds(hops))
+	resp := ask(t, g, func(r *triskelev1.RecallRequest) { r.Rerank = &triskelev1.Rerank{IfLocal: true} }) // 100 ms
+	if got := resp.GetLegs()[0].GetBudget().AsDuration(); got < 75*ms {
+		t.Errorf("a leg has %v of 100 ms", got)
+	}
+	if resp.GetDegraded() {
+		t.Errorf("degraded because %q", resp.GetDegradedReason())
 	}
 }

@@ -215,6 +215,9 @@ func (c Config) check() error {
 	if c.Rerank.Limit < 1 {
 		return fmt.Errorf("gateway: the reranker's limit %d must be at least 1", c.Rerank.Limit)
 	}
+	if c.Rerank.Answers { // it reads what it has time for
+		return c.Budget.Check(budgets, nil)
+	}
 	return c.Budget.Check(budgets, &c.Rerank.Budget)
 }
 

@@ -86,7 +86,11 @@ func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev
 		}
 	}
 	total := g.config.Budget.Total(left, req.GetBudget().AsDuration())
-	if r.plan, err = g.config.Budget.Plan(total, r.settings[0].reranks(req)); err != nil {
+	reranks := r.settings[0].reranks(req)
+	if r.plan, err = g.config.Budget.Plan(total, reranks); err == nil && reranks && r.settings[0].rerank.wish && r.plan.Rerank-r.plan.Legs < g.config.Rerank.Budget.Min {
+		r.plan, err = g.config.Budget.Plan(total, false) // what is too little for the reranker is for the legs
+	}
+	if err != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
 	r.fusion = r.settings[0].fusion(req, g.config.Legs, start)
@@ -125,21 +129,22 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		}
 	}
 	minScoreIgnored := r.setMinScore(outcomes)
-	if g.config.Rerank.Answers && r.settings[0].reranks(r.req) && r.fusion.Method == calibrated {
-		r.least, r.fusion.Least = r.fusion.Least, 0 // reranking changes the scores
+	if r.settings[0].reranks(r.req) && g.weighs(r) {
+		// Reranking changes the scores. What is below this bound stays below min_score.
+		r.least, r.fusion.Least = r.fusion.Least, changed(r.fusion.Least, -answering)
 	}
 	result := fusion.Fuse(lists(outcomes), r.fusion)
 	leftOut := dropBelow(&result, r.fusion.Least)
 	if err := g.checkNamespaces(ctx, r, outcomes); err != nil {
 		return nil, err
 	}
-	resp, more := g.respond(ctx, r, outcomes, result)
-	resp.MinScoreIgnored, resp.NothingRelevant = minScoreIgnored, len(resp.GetHits()) == 0 && len(leftOut)+len(more) > 0
+	resp, low := g.respond(ctx, r, outcomes, result)
+	resp.MinScoreIgnored, resp.NothingRelevant = minScoreIgnored, len(resp.GetHits()) == 0 && len(leftOut)+len(low) > 0
 	n := int(r.req.GetReturnLeftOut())
-	if len(leftOut) > 0 && n > 0 {
-		more = g.leftOut(ctx, r, leftOut[:min(n, len(leftOut))], len(resp.GetHits()))
+	if more := min(n-len(low), len(leftOut)); more > 0 {
+		low = append(low, g.leftOut(ctx, r, leftOut[:more], len(resp.GetHits())+len(low))...)
 	}
-	for i, w := range more[:min(n, len(more))] {
+	for i, w := range low[:min(n, len(low))] {
 		resp.LeftOut = append(resp.LeftOut, r.hit(w, len(resp.GetHits())+i+1, outcomes))
 	}
 	return resp, nil
@@ -166,7 +171,7 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 		began = time.Now()
 		resp.Rerank = g.rerank(ctx, r, winners)
 		r.noteStage("rerank", began)
-		if state := resp.GetRerank().GetState(); missed[state] != "" {
+		if state := resp.GetRerank().GetState(); missed[state] != "" && !r.settings[0].rerank.wish {
 			lost = append(lost, fmt.Sprintf("the reranker %s (%s), so the order is the fused one", missed[state], resp.GetRerank().GetReason()))
 		}
 	}

@@ -54,9 +54,9 @@ type RerankConfig struct {
 const (
 	// answering is what a text that surely answers adds to a memory's log-odds, and half of it one that is as likely not to.
 	answering = 2.0
-	// If even the first memory's score is below hopeless, nothing answers the query, and the log-odds of all fall by doubt.
-	// docs/adr/0065-built-in-reranker.md says how the three were chosen.
-	hopeless, doubt = -8.0, 2.0
+	// If the first memory's score is below hopeless, and that of none that was read says that it may answer, then nothing answers
+	// the query, and the log-odds of all fall by doubt. It takes enough readings, or all that can be. docs/adr/0065-built-in-reranker.md says how the three were chosen.
+	hopeless, doubt, enough = -8.0, 2.0, 3
 )
 
 // rerank sorts the best of the winners by the reranker's scores. Sensitive memories are not sent to another process: they keep
@@ -76,15 +76,13 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 		}
 	}
 	switch {
-	case r.settings[0].rerank.absent:
-		report.Reason = "no reranker runs in the gateway's process"
 	case r.req.GetSortBy() == triskelev1.SortBy_SORT_BY_RECENCY:
 		report.Reason = "the order is by time"
 	case r.req.GetQuery() == "":
 		report.Reason = "the query has no text"
 	case r.req.GetTextOf() != "":
 		report.Reason = "the query is the text of a memory"
-	case len(texts) < 2:
+	case len(texts) < 2 && !(len(texts) == 1 && g.weighs(r)):
 		report.Reason = "there are fewer than two memories that it may put in order"
 	default:
 		if !g.config.Rerank.Local {
@@ -95,7 +93,7 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 		for i, place := range places {
 			winners[place].reranked = &scores[i]
 		}
-		if g.config.Rerank.Answers && r.fusion.Method == calibrated {
+		if g.weighs(r) {
 			weigh(winners)
 		} else {
 			reorder(winners, places)
@@ -127,6 +125,11 @@ func reorder(winners []winner, places []int) {
 	}
 }
 
+// weighs says whether what the reranker reads changes scores.
+func (g *Gateway) weighs(r *recall) bool {
+	return g.config.Rerank.Answers && r.fusion.Method == calibrated
+}
+
 // weigh adds what the reranker read to the winners' log-odds, and sorts them by these.
 func weigh(winners []winner) {
 	for i := range winners {
@@ -137,18 +140,29 @@ func weigh(winners []winner) {
 		}
 	}
 	slices.SortStableFunc(winners, func(a, b winner) int { return cmp.Compare(b.Score, a.Score) })
-	if len(winners) > 0 && winners[0].reranked != nil && *winners[0].reranked < hopeless {
-		for i := range winners {
-			winners[i].Base -= doubt
-			addLogOdds(&winners[i].Fused, -doubt)
+	read, hope := 0, false
+	for i, w := range winners {
+		if w.reranked != nil {
+			read++
+			hope = hope || *w.reranked >= 0 || i == 0 && *w.reranked >= hopeless
 		}
+	}
+	if hope || read < min(enough, len(winners)) {
+		return
+	}
+	for i := range winners {
+		winners[i].Base -= doubt
+		addLogOdds(&winners[i].Fused, -doubt)
 	}
 }
 
-// addLogOdds changes a probability.
-func addLogOdds(f *fusion.Fused, change float64) {
-	factor := math.Exp(change)
-	f.Score = f.Score * factor / (1 - f.Score + f.Score*factor)
+// addLogOdds changes a memory's probability.
+func addLogOdds(f *fusion.Fused, change float64) { f.Score = changed(f.Score, change) }
+
+// changed returns a probability whose log-odds are changed.
+func changed(p, logOdds float64) float64 {
+	factor := math.Exp(logOdds)
+	return p * factor / (1 - p + p*factor)
 }
 
 // askReranker returns the scores of texts, nil if there are none, and reports how the call ended. A failure, a panic included,

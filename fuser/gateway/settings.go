@@ -38,7 +38,8 @@ type settings struct {
 
 type rerankSettings struct {
 	on       bool
-	absent   bool // only a local model may do it, and there is none
+	decided  bool // by a policy or the request; else if_local may
+	wish     bool // only by if_local: an answer without it is complete
 	top      int
 	deadline time.Duration // 0 for none
 }
@@ -127,9 +128,11 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 	s.times = cmp.Or(o.GetTimePreference(), s.times)
 	s.least = cmp.Or(o.GetMinScore(), s.least)
 	if with := o.GetRerank(); with != nil {
-		if with.Enabled != nil { // local takes nothing from who already has it from any model
-			s.rerank.absent = with.GetLocal() && !g.config.Rerank.Local && (!s.rerank.on || s.rerank.absent)
-			s.rerank.on = with.GetEnabled()
+		if with.Enabled != nil {
+			s.rerank.on, s.rerank.decided, s.rerank.wish = with.GetEnabled(), true, false
+		}
+		if with.GetIfLocal() && !s.rerank.decided {
+			s.rerank.on, s.rerank.wish = g.config.Rerank.Local, true
 		}
 		overrideInt(&s.rerank.top, with.Top)
 		overrideDuration(&s.rerank.deadline, with.GetDeadline())
@@ -240,7 +243,7 @@ func (g *Gateway) checkLegs(s settings) error {
 
 // checkNames refuses overrides of legs and of a reranker that are not configured.
 func (g *Gateway) checkNames(o overrides) error {
-	if with := o.GetRerank(); with.GetEnabled() && !with.GetLocal() && g.config.Rerank.Reranker == nil {
+	if o.GetRerank().GetEnabled() && g.config.Rerank.Reranker == nil {
 		return rpc.Invalid("rerank.enabled", "must not be true: this gateway has no reranker")
 	}
 	for name := range o.GetLegs() {
@@ -290,5 +293,5 @@ func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Tim
 
 // reranks says whether a request is reranked, as far as can be said before the search.
 func (s settings) reranks(req *triskelev1.RecallRequest) bool {
-	return s.rerank.on && !s.rerank.absent && req.GetQuery() != "" && req.GetTextOf() == "" && req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY
+	return s.rerank.on && req.GetQuery() != "" && req.GetTextOf() == "" && req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY
 }

@@ -3,6 +3,7 @@ package rerank
 import (
 	"context"
 	"embed"
+	"errors"
 	"io/fs"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,7 @@ const (
 	questionTokens, textTokens = 48, 160
 	// Of a longer text it reads the first lead tokens, which often say what it is about, and the part that shares most with the
 	// question. Parts begin stride tokens apart.
-	lead, stride = 20, 40
+	lead, stride = 20, 20
 	// batch is the number of tokens that are scored at once: enough to keep all processors busy. most bounds those of a call: ten
 	// turns of a conversation, or five notes of a hundred words.
 	batch, most = 384, 768
@@ -33,7 +34,10 @@ const (
 
 // Builtin is the cross-encoder in the program. It is loaded when it is first asked, and safe for concurrent use.
 type Builtin struct {
-	load    func() (*transformer.Model, error)
+	once    sync.Once
+	loaded  chan struct{} // closed when model or broken is there
+	model   *transformer.Model
+	broken  error
 	maxText int
 	pace    atomic.Int64 // nanoseconds that a token took lately; 0 before the first
 }
@@ -41,20 +45,30 @@ type Builtin struct {
 var _ gateway.Reranker = (*Builtin)(nil)
 
 // NewBuiltin returns the model, which reads at most maxText bytes of a text.
-func NewBuiltin(maxText int) *Builtin {
-	return &Builtin{maxText: maxText, load: sync.OnceValues(func() (*transformer.Model, error) {
+func NewBuiltin(maxText int) *Builtin { return &Builtin{maxText: maxText, loaded: make(chan struct{})} }
+
+// load returns the model. It does not wait for it longer than ctx lasts.
+func (b *Builtin) load(ctx context.Context) (*transformer.Model, error) {
+	go b.once.Do(func() {
+		defer close(b.loaded)
 		folder, err := fs.Sub(files, "model")
-		if err != nil {
-			return nil, err
+		if err == nil {
+			b.model, err = transformer.Load(folder)
 		}
-		return transformer.Load(folder)
-	})}
+		b.broken = err
+	})
+	select {
+	case <-b.loaded:
+		return b.model, b.broken
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Rerank implements gateway.Reranker. The scores are the model's logits. It scores the first texts: as many as have 768 tokens with the
 // question, and as the time until ctx's deadline allows.
 func (b *Builtin) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
-	model, err := b.load()
+	model, err := b.load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +93,7 @@ func (b *Builtin) Rerank(ctx context.Context, query string, texts []string) ([]f
 		}
 		start := time.Now()
 		more, err := model.ScoreTokens(ctx, question, parts[len(scores):][:max(n, 1)], 0)
-		took := time.Since(start) / time.Duration(tokens)
-		if old := time.Duration(b.pace.Load()); old > 0 && err == nil {
-			took = (3*old + took) / 4
-		}
-		b.pace.Store(int64(took))
+		b.learn(time.Since(start), tokens, err)
 		if err != nil {
 			if ctx.Err() != nil && len(scores) > 0 {
 				break
@@ -95,14 +105,28 @@ func (b *Builtin) Rerank(ctx context.Context, query string, texts []string) ([]f
 	return scores, nil
 }
 
+// learn remembers how long a token took, or takes at least if there was not time enough.
+func (b *Builtin) learn(spent time.Duration, tokens int, err error) {
+	took, old := spent/time.Duration(tokens), time.Duration(b.pace.Load())
+	switch {
+	case errors.Is(err, context.Canceled):
+		return
+	case err != nil:
+		took = max(old, 2*took)
+	case old > 0:
+		took = (3*old + took) / 4
+	}
+	b.pace.Store(int64(took))
+}
+
 // next returns how many of the texts can be scored at once before ctx ends, and the tokens of these, or of the first one if there is
 // not time enough for any.
 func (b *Builtin) next(ctx context.Context, question int, texts [][]int) (n, tokens int) {
 	most := batch
 	if deadline, ok := ctx.Deadline(); ok {
-		most = 2 * textTokens // before anything is known
+		most = 0 // before anything is known: one text
 		if pace := b.pace.Load(); pace > 0 {
-			most = min(batch, int(int64(time.Until(deadline))/pace))
+			most = min(batch, int(4*int64(time.Until(deadline))/5/pace)) // some batches take longer
 		}
 	}
 	for n < len(texts) && tokens+question+len(texts[n])+3 <= most {
@@ -130,17 +154,21 @@ func passage(question, text []int) []int {
 			places[id]++
 		}
 	}
-	best, at := -1.0, 0
+	best, at, last := -1.0, 0, 0
 	for start := 0; start < len(text)-textTokens/2; start += stride {
 		var worth float64
-		for id := range among(asked, text[start:min(start+textTokens, len(text))]) {
+		for id := range among(asked, text[start:min(start+textTokens-lead, len(text))]) {
 			worth += 1 / float64(places[id])
 		}
-		if worth > best+1e-9 {
-			best, at = worth, start
+		switch {
+		case worth > best+1e-9:
+			best, at, last = worth, start, start
+		case worth > best-1e-9 && start == last+stride:
+			last = start
 		}
 	}
-	if at == 0 {
+	// What matches lies in all of the parts from at to last: the middle one has most of what stands around it.
+	if at += (last - at) / 2; at < lead {
 		return text[:textTokens]
 	}
 	return append(append(make([]int, 0, textTokens), text[:lead]...), text[at:min(at+textTokens-lead, len(text))]...)

@@ -11,8 +11,11 @@ import (
 	"github.com/triskele/triskele/fuser/rerank"
 )
 
-// far is a text whose answer is far from its beginning.
-var far = strings.Repeat("The boiler room is behind the laundry. ", 30) + "Marta keeps the spare key of the archive under the blue flowerpot beside the back door. " + strings.Repeat("In winter the lights go off at ten. ", 40)
+// far returns a text whose answer is far from its beginning, after some more words.
+func far(more int) string {
+	return strings.Repeat("The boiler room is behind the laundry. ", 30) + strings.Repeat("so ", more) +
+		"Marta keeps the spare key of the archive under the blue flowerpot beside the back door. " + strings.Repeat("In winter the lights go off at ten. ", 40)
+}
 
 // TestBuiltin compares scores with what PyTorch made of the same weights.
 func TestBuiltin(t *testing.T) {
@@ -28,13 +31,24 @@ func TestBuiltin(t *testing.T) {
 			"Ana: my brother just finished his degree in Coimbra, can you believe it?": 3.2302,
 			"Ana: my brother is coming on Saturday, I have to clean the flat.":         -11.9941,
 		},
-		"where is the spare key of the archive": {far: 10.09},
+		"where is the spare key of the archive": {far(0): 11.2126},
 	} {
 		for text, want := range texts {
 			got, err := model.Rerank(t.Context(), query, []string{text})
 			if err != nil || len(got) != 1 || math.Abs(got[0]-want) > 0.01 {
 				t.Errorf("%q, %.40q: %v, %v, want %v", query, text, got, err, want)
 			}
+		}
+	}
+}
+
+// TestBuiltinReadsTheAnswer: wherever in a long text the answer is, it is read.
+func TestBuiltinReadsTheAnswer(t *testing.T) {
+	t.Parallel()
+	model := rerank.NewBuiltin(8192)
+	for more := 0; more < 40; more += 3 {
+		if scores, err := model.Rerank(t.Context(), "where is the spare key of the archive", []string{far(more)}); err != nil || scores[0] < 8 {
+			t.Errorf("%d words further: %v, %v, want 8 or more", more, scores, err)
 		}
 	}
 }
@@ -72,6 +86,28 @@ func TestBuiltinReadsWhatFits(t *testing.T) {
 	cancel()
 	if scores, err := rerank.NewBuiltin(8192).Rerank(ended, "when does the ferry leave?", short); err == nil {
 		t.Errorf("%d scores after the end", len(scores))
+	}
+}
+
+// TestBuiltinLearnsItsPace: from what it has read, and from what it has not finished, but not from what nobody waited for.
+func TestBuiltinLearnsItsPace(t *testing.T) {
+	t.Parallel()
+	model := rerank.NewBuiltin(8192)
+	for _, step := range []struct {
+		spent  time.Duration
+		tokens int
+		err    error
+		want   time.Duration
+	}{
+		{100 * time.Millisecond, 100, nil, time.Millisecond},
+		{500 * time.Millisecond, 100, nil, 2 * time.Millisecond},
+		{time.Millisecond, 100, context.Canceled, 2 * time.Millisecond},
+		{300 * time.Millisecond, 100, context.DeadlineExceeded, 6 * time.Millisecond},
+		{time.Millisecond, 100, context.DeadlineExceeded, 6 * time.Millisecond},
+	} {
+		if model.Learn(step.spent, step.tokens, step.err); model.Pace() != step.want {
+			t.Errorf("after %+v a token takes %v", step, model.Pace())
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ type Flags struct {
 	Cap     time.Duration `name:"reranker-cap" help:"Maximum time of a request; 0 for all that the budget leaves." default:"0" env:"TRISKELE_RERANKER_CAP"`
 	Min     time.Duration `name:"reranker-min" help:"Minimum time of a request. With less time left, the reranker is not asked." default:"10ms" env:"TRISKELE_RERANKER_MIN"`
 	Limit   int           `name:"reranker-limit" help:"Maximum concurrent requests, 1 or more; further requests wait." default:"8" env:"TRISKELE_RERANKER_LIMIT"`
-	MaxText int           `name:"reranker-max-bytes" help:"Maximum bytes of each text that are sent." default:"8192" env:"TRISKELE_RERANKER_MAX_BYTES"`
+	MaxText int           `name:"reranker-max-bytes" help:"Maximum bytes of each text that are read or sent." default:"8192" env:"TRISKELE_RERANKER_MAX_BYTES"`
 }
 
 // Default returns the reranking stage of a program without flags for it.

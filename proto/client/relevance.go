@@ -27,5 +27,5 @@ func Relevant() *triskelev1.MinScore {
 	return &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: Possible}
 }
 
-// Reread has a model in the gateway's process read the best memories again, if it has one. No text leaves that process.
-func Reread() *triskelev1.Rerank { return &triskelev1.Rerank{Enabled: new(true), Local: new(true)} }
+// Reread has a model in the gateway's process read the best memories again, if it has one and no policy says otherwise.
+func Reread() *triskelev1.Rerank { return &triskelev1.Rerank{IfLocal: true} }

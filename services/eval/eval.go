@@ -52,15 +52,16 @@ const (
 
 // Options say what to measure. A command line has them as flags.
 type Options struct {
-	Data        string   `help:"Folder with a sub-folder per set, each with corpus.jsonl, queries.jsonl and qrels.tsv." required:"" placeholder:"DIR"`
-	Sets        []string `help:"Sets to measure; all if not given." placeholder:"SET"`
-	Store       string   `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
-	Postgres    string   `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
-	Out         string   `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"` // files of earlier runs are overwritten
-	Configs     []string `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
-	Scorer      string   `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"` // empty means the default
-	Limit       int      `help:"Queries per set; 0 means all." default:"0"`
-	Concurrency int      `help:"Concurrent recalls; measure latencies with 1." default:"1"` // 0 means 1
+	Data        string        `help:"Folder with a sub-folder per set, each with corpus.jsonl, queries.jsonl and qrels.tsv." required:"" placeholder:"DIR"`
+	Sets        []string      `help:"Sets to measure; all if not given." placeholder:"SET"`
+	Store       string        `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
+	Postgres    string        `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Out         string        `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"` // files of earlier runs are overwritten
+	Configs     []string      `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
+	Scorer      string        `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"` // empty means the default
+	Limit       int           `help:"Queries per set; 0 means all." default:"0"`
+	Reading     time.Duration `name:"reranker-within" help:"How long the reranker may read at most; 0 for what the budget of a recall leaves." default:"0" placeholder:"DURATION"`
+	Concurrency int           `help:"Concurrent recalls; measure latencies with 1." default:"1"` // 0 means 1
 
 	Embedder embed.Embedder `kong:"-"`
 	Fallback embed.Embedder `kong:"-"` // see standalone.Config
@@ -73,15 +74,17 @@ type config struct {
 	name   string
 	legs   []string
 	reread bool // by the built-in reranker
+	// reading is how long it may take; 0 for what is left.
+	reading time.Duration
 }
 
 var configs = []config{
-	{"A-all", []string{"lexical", "dense", "graph"}, false},
-	{"B-lexical+dense", []string{"lexical", "dense"}, false},
-	{"C-dense", []string{"dense"}, false},
-	{"D-lexical", []string{"lexical"}, false},
-	{"E-graph", []string{"graph"}, false},
-	{"F-all+reranker", []string{"lexical", "dense", "graph"}, true},
+	{"A-all", []string{"lexical", "dense", "graph"}, false, 0},
+	{"B-lexical+dense", []string{"lexical", "dense"}, false, 0},
+	{"C-dense", []string{"dense"}, false, 0},
+	{"D-lexical", []string{"lexical"}, false, 0},
+	{"E-graph", []string{"graph"}, false, 0},
+	{"F-all+reranker", []string{"lexical", "dense", "graph"}, true, 0},
 }
 
 // ConfigNames returns the names of the configurations.
@@ -163,7 +166,13 @@ func (r *runner) check() error {
 		r.configs = append(r.configs, configs[i])
 	}
 	if len(o.Configs) == 0 {
-		r.configs = configs
+		r.configs = slices.Clone(configs)
+	}
+	if o.Reading < 0 {
+		return fmt.Errorf("the reranker's time %v must not be negative", o.Reading)
+	}
+	for i := range r.configs {
+		r.configs[i].reading = o.Reading
 	}
 	if len(o.Sets) == 0 {
 		return o.findSets()
@@ -373,6 +382,9 @@ func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1
 	req.Explain = len(c.legs) == 1
 	if c.reread {
 		req.Rerank = client.Reread()
+		if c.reading > 0 {
+			req.Rerank.Deadline = durationpb.New(c.reading)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -518,18 +518,19 @@ func (x *Recency) GetHalfLife() *durationpb.Duration {
 
 // Rerank has a model read the query with each of the best memories and put these into a new order. The gateway must have
 // one. Sensitive memories are not shown to a model outside of the gateway's process: they keep their places, as do all memories
-// when the model does not answer in time. The gateway's built-in model reads as many as there is time for, and calibrated fusion
-// takes what it says into the probabilities; min_score then applies to these.
+// when the model does not answer in time. The gateway's built-in model reads as many as there is time for, up to 768 tokens, and
+// calibrated fusion takes what it says into the probabilities; min_score then applies to these.
 type Rerank struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Off unless true here or in a policy.
+	// Off unless true here or in a policy, or if_local.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// How many of the best are reranked, at most; unset means as the gateway is configured.
 	Top *int32 `protobuf:"varint,2,opt,name=top,proto3,oneof" json:"top,omitempty"`
 	// It gets this much of the budget at most.
 	Deadline *durationpb.Duration `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// Only by a model inside of the gateway's process. A gateway without one then keeps the fused order and says so.
-	Local         *bool `protobuf:"varint,4,opt,name=local,proto3,oneof" json:"local,omitempty"`
+	// On if the gateway has a model in its own process, and neither the request nor a policy has enabled. Then no text leaves that
+	// process, and an answer without reranking is complete.
+	IfLocal       bool `protobuf:"varint,4,opt,name=if_local,json=ifLocal,proto3" json:"if_local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -585,9 +586,9 @@ func (x *Rerank) GetDeadline() *durationpb.Duration {
 	return nil
 }
 
-func (x *Rerank) GetLocal() bool {
-	if x != nil && x.Local != nil {
-		return *x.Local
+func (x *Rerank) GetIfLocal() bool {
+	if x != nil {
+		return x.IfLocal
 	}
 	return false
 }
@@ -1329,15 +1330,15 @@ type Hit struct {
 	// Fusion.exact_bonus is above 0.
 	Exact bool `protobuf:"varint,20,opt,name=exact,proto3" json:"exact,omitempty"`
 	// With calibrated fusion: the log-odds before any leg was heard, with those of prior and entity boost, and less 2 if the built-in
-	// reranker is sure that not even the first memory answers. The score's log-odds,
+	// reranker is sure that the first memory does not answer and finds no other one that may. The score's log-odds,
 	// ln(score / (1 - score)), are this and the contributions' values.
 	BaseLogOdds float64 `protobuf:"fixed64,24,opt,name=base_log_odds,json=baseLogOdds,proto3" json:"base_log_odds,omitempty"`
 	// Rank before duplicates were left out and the rest was reranked; without either it is the rank.
 	FusedRank int32 `protobuf:"varint,40,opt,name=fused_rank,json=fusedRank,proto3" json:"fused_rank,omitempty"`
-	// What the reranker made of the memory, on the scale of its model; set when it was reranked. Of those that were, the
-	// best comes first, and the one that was fused higher if two are equal. score remains what the legs' contributions add
-	// up to. With calibrated fusion the built-in reranker's score, log-odds that the memory answers, is a contribution, too, and
-	// the order is by score.
+	// What the reranker made of the memory, on the scale of its model; set when it was reranked. The built-in reranker's are
+	// log-odds that the memory answers. With calibrated fusion they make a contribution to score, by which the order is. Else, and
+	// with other rerankers, those that were reranked are in the order of this score, the one that was fused higher first if two are
+	// equal, and score remains what the legs' contributions add up to.
 	RerankScore *float64 `protobuf:"fixed64,41,opt,name=rerank_score,json=rerankScore,proto3,oneof" json:"rerank_score,omitempty"`
 	// What was left out because it says the same.
 	Duplicates []*Duplicate `protobuf:"bytes,42,rep,name=duplicates,proto3" json:"duplicates,omitempty"`
@@ -2458,16 +2459,15 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\aRecency\x12/\n" +
 	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12E\n" +
 	"\thalf_life\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xc8\x01\x01\xaa\x01\x042\x02\b\x01R\bhalfLife\"\xc7\x01\n" +
+	"\xc8\x01\x01\xaa\x01\x042\x02\b\x01R\bhalfLife\"\xbd\x01\n" +
 	"\x06Rerank\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x12 \n" +
 	"\x03top\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x02H\x01R\x03top\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12\x19\n" +
-	"\x05local\x18\x04 \x01(\bH\x02R\x05local\x88\x01\x01B\n" +
+	"\bif_local\x18\x04 \x01(\bR\aifLocalB\n" +
 	"\n" +
 	"\b_enabledB\x06\n" +
-	"\x04_topB\b\n" +
-	"\x06_local\"F\n" +
+	"\x04_top\"F\n" +
 	"\tDiversity\x129\n" +
 	"\vresemblance\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\vresemblance\"y\n" +
 	"\vEntityBoost\x12/\n" +

@@ -38,7 +38,7 @@ type recallCmd struct {
 	All          bool               `help:"Also print memories that are hardly relevant." group:"Ranking:"`
 	K            *float64           `help:"Rank constant of rrf, 0 to 1000." group:"Ranking:"`
 	Alpha        *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
-	Rerank       bool               `help:"Have the gateway's reranker read the best memories again, even one that is a server." group:"Ranking:"`
+	Rerank       *bool              `help:"Whether the gateway's reranker reads the best memories again. If not given, as the namespace's policy says, else if one is in the gateway." negatable:"" group:"Ranking:"`
 	Diversity    float64            `help:"Leave out a memory whose text has at least this similarity to a better one's, 0 (off) to 1; about 0.8 finds near-duplicates." placeholder:"SIMILARITY" group:"Ranking:"`
 	Surroundings int32              `help:"Also show up to N memories on each side of a found one in its thread, as context." placeholder:"N"`
 	IDsOnly      bool               `name:"ids-only" help:"Leave the contents out."`
@@ -93,9 +93,8 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 	if !c.All && c.Sort != "recency" {
 		req.MinScore, req.ReturnLeftOut = client.Relevant(), leftOut
 	}
-	if req.Rerank = client.Reread(); c.Rerank {
-		req.Rerank.Local = nil
-	}
+	req.Rerank = client.Reread()
+	req.Rerank.Enabled = c.Rerank
 	if c.Diversity != 0 {
 		req.Diversity = &triskelev1.Diversity{Resemblance: c.Diversity}
 	}

@@ -102,11 +102,8 @@ func TestGate(t *testing.T) {
 		}), config)
 		return err == nil && len(text) > 0
 	}
-	var queries, known, knownSaid, away, awaySaid, talk, talkSaid int
+	var known, knownSaid, away, awaySaid, talk, talkSaid int
 	lines(t, "queries.jsonl", func(line []byte) {
-		if queries++; queries%3 > 0 { // reading them all takes long
-			return
-		}
 		var q struct {
 			Text     string
 			Relevant map[string]int
@@ -137,7 +134,7 @@ func TestGate(t *testing.T) {
 	}
 	t.Logf("something is said: to %d of %d prompts that memories answer, to %d of %d that they do not, to %d of %d in small talk",
 		knownSaid, known, awaySaid, away, talkSaid, talk)
-	if known < 50 || 20*knownSaid < 13*known || 10*awaySaid > away || 10*talkSaid > 2*talk {
+	if known < 100 || 20*knownSaid < 13*known || 10*awaySaid > away || 10*talkSaid > 2*talk {
 		t.Error("that is too often or not often enough")
 	}
 }

@@ -102,7 +102,7 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 			legs = append(legs, fmt.Sprintf("%s %d", Plain(c.GetLeg()), c.GetRank()))
 		}
 	}
-	if hit.RerankScore != nil {
+	if hit.RerankScore != nil && hit.GetFusedRank() != hit.GetRank() {
 		legs = append(legs, fmt.Sprintf("fused %d, reranked", hit.GetFusedRank()))
 	}
 	figures := fmt.Sprintf("  %s%s  %4.2f  %s  ", score(hit, resp), s.scoreBar(hit, resp), hit.GetImportance(), hit.GetCreatedAt().AsTime().Format("2006-01-02"))
@@ -200,7 +200,7 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	} else {
 		s.sum(b, hit, fusion, width, pad)
 	}
-	if hit.RerankScore != nil {
+	if hit.RerankScore != nil && !slices.ContainsFunc(hit.GetContributions(), func(c *triskelev1.Contribution) bool { return c.GetLeg() == "reranker" }) {
 		fmt.Fprintf(b, "%s%-*s  %.4g, was %d of the sums\n", pad, width, "reranked", hit.GetRerankScore(), hit.GetFusedRank())
 	}
 	for _, d := range hit.GetDuplicates() {
@@ -363,6 +363,9 @@ func (s Style) logOdds(b *strings.Builder, hit *triskelev1.Hit, width int, pad s
 	s.note(b, columns(before), "the query, the namespace, importance, and legs that did not find it")
 	for _, c := range hit.GetContributions() {
 		said := fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())
+		if c.GetLeg() == "reranker" {
+			said = fmt.Sprintf("log-odds that it answers %.4g", c.GetRawScore())
+		}
 		sum += c.GetValue()
 		fmt.Fprintf(b, "%s%-*s  %+6.2f  %s\n", pad, width, Plain(c.GetLeg()), c.GetValue(), s.Dim(said))
 	}

@@ -107,16 +107,16 @@ class Recency(_message.Message):
     def __init__(self, weight: _Optional[float] = ..., half_life: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Rerank(_message.Message):
-    __slots__ = ("enabled", "top", "deadline", "local")
+    __slots__ = ("enabled", "top", "deadline", "if_local")
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     TOP_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_FIELD_NUMBER: _ClassVar[int]
+    IF_LOCAL_FIELD_NUMBER: _ClassVar[int]
     enabled: bool
     top: int
     deadline: _duration_pb2.Duration
-    local: bool
-    def __init__(self, enabled: bool = ..., top: _Optional[int] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., local: bool = ...) -> None: ...
+    if_local: bool
+    def __init__(self, enabled: bool = ..., top: _Optional[int] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., if_local: bool = ...) -> None: ...
 
 class Diversity(_message.Message):
     __slots__ = ("resemblance",)
