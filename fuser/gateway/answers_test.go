@@ -127,13 +127,11 @@ func TestMinScoreAfterReading(t *testing.T) {
 		}
 	}
 	raised := reading(t, 4, map[string]float64{"d": 20})
-	above := (fused["a"] + 1) / 2 // no fused score reaches it
-	if p := 1 / (1 + math.Exp(-logOdds(fused["d"])-2)); p <= fused["a"] {
-		t.Fatalf("d has %v after reading, and a has %v", p, fused["a"])
-	} else {
-		above = (fused["a"] + p) / 2
+	read := 1 / (1 + math.Exp(-logOdds(fused["d"])-2))
+	if read <= fused["a"] {
+		t.Fatalf("d has %v after reading, and a has %v", read, fused["a"])
 	}
-	resp := ask(t, raised, least(above))
+	resp := ask(t, raised, least((fused["a"]+read)/2)) // no fused score reaches it
 	if order(resp) != "d" || len(resp.GetLeftOut()) != 2 || resp.GetNothingRelevant() {
 		t.Fatalf("hits %q, %d left out, nothing relevant: %v; want d alone and two left out", order(resp), len(resp.GetLeftOut()), resp.GetNothingRelevant())
 	}

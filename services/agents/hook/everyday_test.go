@@ -105,7 +105,7 @@ func testStores(t *testing.T, stores []everyday, leastAnswered, mostSaid int) {
 		t.Helper()
 		resp, err := c.Recalls.Recall(t.Context(), &triskelev1.RecallRequest{
 			Namespaces: []string{namespace}, Query: text, MinScore: &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: client.Maybe}, ReturnLeftOut: 1,
-			Fusion: &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED}, Rerank: client.Reread(), Budget: durationpb.New(5 * time.Second),
+			Fusion: &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED}, Rerank: client.Reread(), Budget: durationpb.New(10 * time.Second),
 		})
 		if err != nil {
 			t.Fatal(err)
