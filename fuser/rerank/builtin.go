@@ -49,13 +49,15 @@ func NewBuiltin(maxText int) *Builtin { return &Builtin{maxText: maxText, loaded
 
 // load returns the model. It does not wait for it longer than ctx lasts.
 func (b *Builtin) load(ctx context.Context) (*transformer.Model, error) {
-	go b.once.Do(func() {
-		defer close(b.loaded)
-		folder, err := fs.Sub(files, "model")
-		if err == nil {
-			b.model, err = transformer.Load(folder)
-		}
-		b.broken = err
+	b.once.Do(func() {
+		go func() {
+			defer close(b.loaded)
+			folder, err := fs.Sub(files, "model")
+			if err == nil {
+				b.model, err = transformer.Load(folder)
+			}
+			b.broken = err
+		}()
 	})
 	select {
 	case <-b.loaded:

@@ -53,7 +53,7 @@ func (a *attention) run(from, to []float32, n, head, all int, scale float32) {
 			}
 		}
 		for p := 0; p < wide; p += columns {
-			product(a.weights[p:], a.query, a.keys[p*head:(p+columns)*head], zeros[:], up(here, rows), head, wide, 1)
+			product(tile, a.weights[p:], a.query, a.keys[p*head:(p+columns)*head], zeros[:], up(here, rows), head, wide)
 		}
 		for r := range here {
 			row := a.weights[r*wide : (r+1)*wide]
@@ -63,7 +63,7 @@ func (a *attention) run(from, to []float32, n, head, all int, scale float32) {
 			sums[r] = exponentials(row)
 		}
 		for p := 0; p < head; p += columns {
-			product(a.merged[p:], a.weights, a.values[p*wide:(p+columns)*wide], zeros[:], up(here, rows), wide, head, 1)
+			product(tile, a.merged[p:], a.weights, a.values[p*wide:(p+columns)*wide], zeros[:], up(here, rows), wide, head)
 		}
 		for r := range here {
 			out := to[(start+r)*all:][:head]

@@ -36,14 +36,14 @@ func (l *linear) set(weight, bias []float32, from, to []int) {
 
 // apply computes y for n rows of x, n a multiple of rows. activate changes numbers of y in place, if it is not nil.
 func (l *linear) apply(ctx context.Context, y, x []float32, n int, activate func([]float32)) error {
-	panels := 1 // of a task
+	f, panels := tile, 1 // of a task
 	if wideTile != nil && l.out%(2*columns) == 0 {
-		panels = 2
+		f, panels = wideTile, 2
 	}
 	return spread(ctx, l.out/columns/panels, n*l.in*l.out, func(task int) {
 		first := task * panels * columns
 		weights := l.panels[first*l.in:][:panels*columns*l.in]
-		product(y[first:], x, weights, l.bias[first:], n, l.in, l.out, panels)
+		product(f, y[first:], x, weights, l.bias[first:], n, l.in, l.out)
 		if activate != nil {
 			for r := range n {
 				activate(y[r*l.out+first:][:panels*columns])
@@ -52,12 +52,8 @@ func (l *linear) apply(ctx context.Context, y, x []float32, n int, activate func
 	})
 }
 
-// product computes the columns of one panel or two, c = bias + a*b, for n rows, a multiple of rows. Two need wideTile.
-func product(c, a, b, bias []float32, n, lda, ldc, panels int) {
-	f := tile
-	if panels == 2 {
-		f = wideTile
-	}
+// product computes as many columns of c = bias + a*b as f has, for n rows, a multiple of rows.
+func product(f func(c, a, b, bias []float32, lda, ldc int), c, a, b, bias []float32, n, lda, ldc int) {
 	for r := 0; r < n; r += rows {
 		f(c[r*ldc:], a[r*lda:], b, bias, lda, ldc)
 	}

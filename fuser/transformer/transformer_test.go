@@ -300,6 +300,7 @@ func TestLoadRefuses(t *testing.T) {
 		"no [SEP]":                 {with(good, "vocab.txt", []byte("[UNK]\n[CLS]\nsea")), "[SEP]"},
 		"more tokens":              {with(good, "vocab.txt", modeltest.Vocabulary(6, special...)), "the tokenizer has 6"},
 		"integers":                 {with(good, "model.safetensors", []byte(strings.ReplaceAll(string(good["model.safetensors"].([]byte)), "F32", "I32"))), "must be F32, F16, BF16 or I8"},
+		"bytes without scales":     {with(good, "model.safetensors", []byte(strings.ReplaceAll(string(good["model.safetensors"].([]byte)), `"F32"`, `"I8" `))), ".scale is missing"},
 	}
 	for field, values := range map[string][]any{
 		"model_type": {nil, "roberta"}, "hidden_size": {0, nil, 5, "x"}, "num_hidden_layers": {0, 2}, "num_attention_heads": {0, 3}, "intermediate_size": {0, 5, 1 << 62},
