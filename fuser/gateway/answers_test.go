@@ -52,6 +52,18 @@ func scores(resp *triskelev1.RecallResponse) map[string]float64 {
 
 func logOdds(p float64) float64 { return math.Log(p / (1 - p)) }
 
+// checkSum checks that a hit's contributions add up to its score.
+func checkSum(t *testing.T, h *triskelev1.Hit) {
+	t.Helper()
+	sum := h.GetBaseLogOdds()
+	for _, c := range h.GetContributions() {
+		sum += c.GetValue()
+	}
+	if math.Abs(sum-logOdds(h.GetScore())) > 1e-6 {
+		t.Errorf("%s: the contributions add up to %v, want %v", h.GetId(), sum, logOdds(h.GetScore()))
+	}
+}
+
 // TestWhatIsReadCounts: the log-odds rise by two for a text that surely answers, by one for one that may, and not at all for one that
 // was not read. The contributions still add up.
 func TestWhatIsReadCounts(t *testing.T) {
@@ -77,13 +89,7 @@ func TestWhatIsReadCounts(t *testing.T) {
 		if read := h.GetId() != "e"; (h.RerankScore != nil) != read {
 			t.Errorf("%s: score of the reranker %v, want one: %v", h.GetId(), h.RerankScore, read)
 		}
-		sum := h.GetBaseLogOdds()
-		for _, c := range h.GetContributions() {
-			sum += c.GetValue()
-		}
-		if math.Abs(sum-logOdds(h.GetScore())) > 1e-6 {
-			t.Errorf("%s: the contributions add up to %v, want %v", h.GetId(), sum, logOdds(h.GetScore()))
-		}
+		checkSum(t, h)
 	}
 }
 
@@ -99,6 +105,9 @@ func TestNothingAnswers(t *testing.T) {
 	doubtful := scores(ask(t, reading(t, 4, map[string]float64{"d": -0.5}), reranked))
 	if got := logOdds(doubtful["a"]) - logOdds(scores(before)["a"]); math.Abs(got+2) > 1e-3 {
 		t.Errorf("with a fourth that hardly answers, the log-odds changed by %v, want -2", got)
+	}
+	for _, h := range resp.GetHits() {
+		checkSum(t, h)
 	}
 	for id, score := range scores(before) {
 		if got := logOdds(scores(resp)[id]) - logOdds(score); math.Abs(got+2) > 1e-3 {
@@ -138,9 +147,16 @@ func TestMinScoreAfterReading(t *testing.T) {
 	if first := resp.GetLeftOut()[0]; first.GetId() != "a" || first.GetRank() != 2 || first.GetFusedRank() != 1 || first.GetMemory() == nil {
 		t.Errorf("the first that is left out is %v", first)
 	}
-	resp = ask(t, reading(t, 4, nil), least(fused["a"]*0.9))
-	if len(resp.GetHits()) != 0 || !resp.GetNothingRelevant() || len(resp.GetLeftOut()) != 2 {
-		t.Errorf("hits %q, %d left out, nothing relevant: %v; want none, as nothing answers", order(resp), len(resp.GetLeftOut()), resp.GetNothingRelevant())
+	// All might have come to the first; to the other one, a alone might have, and so it alone was read.
+	other := 1 / (1 + math.Exp(-logOdds((fused["a"]+fused["b"])/2)-2))
+	for _, value := range []float64{fused["a"] * 0.3, other} {
+		resp = ask(t, reading(t, 4, nil), least(value))
+		if len(resp.GetHits()) != 0 || !resp.GetNothingRelevant() || len(resp.GetLeftOut()) != 2 {
+			t.Errorf("%v: hits %q, %d left out, nothing relevant: %v; want none, as nothing answers", value, order(resp), len(resp.GetLeftOut()), resp.GetNothingRelevant())
+		}
+		if second := resp.GetLeftOut()[1]; second.GetFusedRank() != 2 || second.GetRank() != 2 {
+			t.Errorf("%v: the second that is left out has rank %d, fused %d", value, second.GetRank(), second.GetFusedRank())
+		}
 	}
 }
 

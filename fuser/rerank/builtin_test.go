@@ -53,6 +53,17 @@ func TestBuiltinReadsTheAnswer(t *testing.T) {
 	}
 }
 
+// TestPassageHasRareWords: a word of the question that one place of the text has counts more than three that are everywhere.
+func TestPassageHasRareWords(t *testing.T) {
+	t.Parallel()
+	text := slices.Repeat([]int{1, 2, 3, 0, 0}, 100)
+	text = append(text, slices.Repeat([]int{0}, 400)...)
+	text[750] = 9
+	if part := rerank.Passage([]int{1, 2, 3, 9}, text); len(part) != 160 || !slices.Contains(part, 9) || !slices.Equal(part[:20], text[:20]) {
+		t.Errorf("the passage is %v", part)
+	}
+}
+
 // TestBuiltinReadsWhatFits: the first texts have scores, as many as fit the time and the tokens, and at least one.
 func TestBuiltinReadsWhatFits(t *testing.T) {
 	t.Parallel()

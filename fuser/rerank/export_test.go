@@ -10,3 +10,6 @@ func (b *Builtin) Pace() time.Duration { return time.Duration(b.pace.Load()) }
 
 // Learn is learn.
 func (b *Builtin) Learn(spent time.Duration, tokens int, err error) { b.learn(spent, tokens, err) }
+
+// Passage is passage.
+var Passage = passage

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rerank"
@@ -255,6 +257,28 @@ func TestFlags(t *testing.T) {
 	}
 	if _, err := (rerank.Flags{Server: "builtin"}).Open(os.Getenv); err == nil {
 		t.Error("a reranker may read no byte of a text")
+	}
+}
+
+// TestDefault: programs without flags have what the flags default to.
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	var flags rerank.Flags
+	parser, err := kong.New(&flags)
+	if err == nil {
+		_, err = parser.Parse(nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := flags.Open(func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := rerank.Default()
+	want.Reranker, got.Reranker = nil, nil
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/rerank"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
 	"github.com/triskele/triskele/services/agents/cli"
@@ -53,7 +54,9 @@ func serveWith(t *testing.T, config standalone.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stage := config.Gateway.Rerank
 	config.SQLite, config.Embedder, config.Gateway = cmp.Or(config.SQLite, filepath.Join(t.TempDir(), "test.db")), embed.NewHashed(), gateway.DefaultConfig()
+	config.Gateway.Rerank = stage
 	system, err := standalone.Start(context.Background(), config, process, storetest.Log())
 	if err != nil {
 		t.Fatal(err)
@@ -136,6 +139,16 @@ func TestRememberedIsRecalled(t *testing.T) {
 	}
 	wantContains(t, "an empty recall", must(t, "", "recall", "zeppelin", "--no-leg=dense", budget, to), "nothing found\n")
 	wantContains(t, "ids only", must(t, "", "recall", "crane", "--ids-only", budget, to), id)
+}
+
+// TestRecallIsReread: by the reranker in the gateway, unless the command says no.
+func TestRecallIsReread(t *testing.T) {
+	to := "--address=" + serveWith(t, standalone.Config{Gateway: gateway.Config{Rerank: rerank.Default()}})
+	must(t, "", "remember", "The harbour crane is serviced every spring.", to)
+	wantContains(t, "recall", must(t, "", "recall", "when is the crane serviced", "--json", budget, to), "builtin/cross-en-v1")
+	if out := must(t, "", "recall", "when is the crane serviced", "--no-rerank", "--json", budget, to); strings.Contains(out, "cross-en") {
+		t.Errorf("--no-rerank: %s", out)
+	}
 }
 
 func TestRecallForAPrompt(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
@@ -30,8 +32,17 @@ var usual = mcpserver.Config{Namespace: "home", MaxTokens: 1500, Budget: 8 * tim
 // agent is a client of a server over a fresh database.
 type agent struct {
 	*mcp.ClientSession
-	t      *testing.T
-	system *standalone.System
+	t        *testing.T
+	system   *standalone.System
+	readings *readings
+}
+
+// readings is a reranker that counts what it reads, and changes no order.
+type readings struct{ atomic.Int64 }
+
+func (r *readings) Rerank(_ context.Context, _ string, texts []string) ([]float64, error) {
+	r.Add(int64(len(texts)))
+	return make([]float64, len(texts)), nil
 }
 
 func connect(t *testing.T, config mcpserver.Config) *agent {
@@ -40,14 +51,17 @@ func connect(t *testing.T, config mcpserver.Config) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
+	readings := &readings{}
+	local := gateway.DefaultConfig()
+	local.Rerank = gateway.RerankConfig{Reranker: readings, Top: 10, Limit: 1, Budget: budget.Leg{Share: 1}, Local: true}
 	system, err := standalone.Start(context.Background(), standalone.Config{
-		SQLite: filepath.Join(t.TempDir(), "test.db"), Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(),
+		SQLite: filepath.Join(t.TempDir(), "test.db"), Embedder: embed.NewHashed(), Gateway: local,
 	}, process, storetest.Log())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = system.Close() })
-	return &agent{session(t, system.Conn, config, process.Service("triskele")), t, system}
+	return &agent{session(t, system.Conn, config, process.Service("triskele")), t, system, readings}
 }
 
 func session(t *testing.T, conn grpc.ClientConnInterface, config mcpserver.Config, tel *telemetry.Service) *mcp.ClientSession {
@@ -99,6 +113,16 @@ func (a *agent) must(tool string, arguments args) (text string, data args) {
 		a.t.Fatalf("%s: %s", tool, text)
 	}
 	return text, data
+}
+
+// TestRecallIsReread: the best memories are read by the reranker in the gateway.
+func TestRecallIsReread(t *testing.T) {
+	a := connect(t, usual)
+	a.must("remember", args{"content": "The crane is serviced in spring."})
+	a.must("remember", args{"content": "The crane stands at the old pier."})
+	if a.must("recall", args{"query": "crane"}); a.readings.Load() != 2 {
+		t.Errorf("%d memories were read, want 2", a.readings.Load())
+	}
 }
 
 func want(t *testing.T, what, text string, parts ...string) {

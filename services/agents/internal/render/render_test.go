@@ -107,6 +107,14 @@ func TestRecall(t *testing.T) {
 		State: triskelev1.LegState_LEG_STATE_OK, Model: "tei", Reranked: 2, Budget: durationpb.New(135 * time.Millisecond), Spent: durationpb.New(41 * time.Millisecond),
 	}
 	golden(t, "reranked.golden", render.Style{}.Recall(reranked, render.RecallOptions{Explain: true}))
+	read := answer()
+	read.Fusion.Method, read.ScoreScale = triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED, triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY
+	read.Hits[0].FusedRank, read.Hits[0].RerankScore = 1, proto.Float64(9.25)
+	read.Hits[0].Contributions = append(read.Hits[0].Contributions, &triskelev1.Contribution{Leg: "reranker", RawScore: 9.25, Value: 2})
+	got := (render.Style{}).Recall(read, render.RecallOptions{Explain: true})
+	if strings.Count(got, "log-odds that it answers 9.25") != 1 || strings.Contains(got, "of the sums") || strings.Contains(got, "fused 1") {
+		t.Errorf("what the built-in reranker read is in\n%s", got)
+	}
 	timed := answer()
 	timed.Hits[0].MatchedTime = "May\x1b 2023"
 	if got := (render.Style{}).Recall(timed, render.RecallOptions{}); strings.Count(got, ", matched: May 2023") != 1 {
