@@ -5,6 +5,8 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,8 @@ const (
 	// Of a longer text it reads the first lead tokens, which often say what it is about, and the part that shares most with the
 	// question. Parts begin stride tokens apart.
 	lead, stride = 20, 20
+	// firstWord is the first word of BERT's vocabulary, after signs and letters: "the".
+	firstWord = 1996
 	// batch is the number of tokens that are scored at once: enough to keep all processors busy. most bounds those of a call: ten
 	// turns of a conversation, or five notes of a hundred words.
 	batch, most = 384, 768
@@ -146,21 +150,27 @@ func passage(question, text []int) []int {
 	if len(text) <= textTokens {
 		return text
 	}
-	// A token of the question counts the less, the more places of the text have it.
-	asked, places := map[int]bool{}, map[int]int{}
-	for _, id := range question {
-		asked[id] = true
+	// One bit for each token of the question, which are fewer than 64.
+	asked, found := map[int]uint64{}, make([]uint64, len(text))
+	for i, id := range question {
+		asked[id] = 1 << i
 	}
-	for start := 0; start < len(text); start += stride {
-		for id := range among(asked, text[start:min(start+stride, len(text))]) {
-			places[id]++
-		}
+	for i, id := range text {
+		found[i] = asked[id]
 	}
 	best, at, last := -1.0, 0, 0
 	for start := 0; start < len(text)-textTokens/2; start += stride {
+		end := start + textTokens - lead
+		if start == 0 {
+			end = textTokens
+		}
+		var shared uint64
+		for _, bit := range found[start:min(end, len(text))] {
+			shared |= bit
+		}
 		var worth float64
-		for id := range among(asked, text[start:min(start+textTokens-lead, len(text))]) {
-			worth += 1 / float64(places[id])
+		for ; shared != 0; shared &= shared - 1 {
+			worth += rarity(question[bits.TrailingZeros64(shared)])
 		}
 		switch {
 		case worth > best+1e-9:
@@ -169,20 +179,16 @@ func passage(question, text []int) []int {
 			last = start
 		}
 	}
-	// What matches lies in all of the parts from at to last: the middle one has most of what stands around it.
-	if at += (last - at) / 2; at < lead {
+	// What matches lies in all of the parts from at to last: the middle one has most of what stands around it. But if the beginning
+	// is among the best, then it is best: it says what the text is about.
+	if at > 0 {
+		at += (last - at) / 2
+	}
+	if at < lead {
 		return text[:textTokens]
 	}
 	return append(append(make([]int, 0, textTokens), text[:lead]...), text[at:min(at+textTokens-lead, len(text))]...)
 }
 
-// among returns which of the ids that are asked for a text has.
-func among(asked map[int]bool, text []int) map[int]bool {
-	found := map[int]bool{}
-	for _, id := range text {
-		if asked[id] {
-			found[id] = true
-		}
-	}
-	return found
-}
+// rarity is the greater, the rarer a token is in English: words, from the id firstWord on, have the order of their frequency.
+func rarity(id int) float64 { return math.Log(float64(max(id-firstWord, 0) + 2)) }

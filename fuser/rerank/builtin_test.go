@@ -17,7 +17,7 @@ func far(more int) string {
 		"Marta keeps the spare key of the archive under the blue flowerpot beside the back door. " + strings.Repeat("In winter the lights go off at ten. ", 40)
 }
 
-// TestBuiltin compares scores with what PyTorch made of the same weights.
+// TestBuiltin compares scores with what PyTorch made of the same weights. Where states become bytes, scores move by some tenths.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	model := rerank.NewBuiltin(8192)
@@ -35,7 +35,7 @@ func TestBuiltin(t *testing.T) {
 	} {
 		for text, want := range texts {
 			got, err := model.Rerank(t.Context(), query, []string{text})
-			if err != nil || len(got) != 1 || math.Abs(got[0]-want) > 0.01 {
+			if err != nil || len(got) != 1 || math.Abs(got[0]-want) > 0.5 {
 				t.Errorf("%q, %.40q: %v, %v, want %v", query, text, got, err, want)
 			}
 		}
@@ -53,14 +53,20 @@ func TestBuiltinReadsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestPassageHasRareWords: a word of the question that one place of the text has counts more than three that are everywhere.
-func TestPassageHasRareWords(t *testing.T) {
+// TestPassage: one rare word of the question counts more than two that are frequent, and its surroundings are read with it. Where
+// two parts have the same words, the beginning is read.
+func TestPassage(t *testing.T) {
 	t.Parallel()
-	text := slices.Repeat([]int{1, 2, 3, 0, 0}, 100)
-	text = append(text, slices.Repeat([]int{0}, 400)...)
-	text[750] = 9
-	if part := rerank.Passage([]int{1, 2, 3, 9}, text); len(part) != 160 || !slices.Contains(part, 9) || !slices.Equal(part[:20], text[:20]) {
-		t.Errorf("the passage is %v", part)
+	const the, of, rare = 1996, 1997, 20000
+	text := append(slices.Repeat([]int{the, of, 0, 0, 0}, 100), make([]int, 400)...)
+	text[750] = rare
+	part := rerank.Passage([]int{the, of, rare}, text)
+	if at := slices.Index(part, rare); len(part) != 160 || at < 60 || at > 120 || !slices.Equal(part[:20], text[:20]) {
+		t.Errorf("the rare word is at %d of %d tokens: %v", at, len(part), part)
+	}
+	text[150] = rare
+	if part := rerank.Passage([]int{the, of, rare}, text); !slices.Equal(part, text[:160]) {
+		t.Errorf("the passage is not the beginning: %v", part)
 	}
 }
 

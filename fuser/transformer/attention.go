@@ -8,9 +8,6 @@ import (
 // block is how many rows of a sequence attend at once: a multiple of rows, small enough for the processor's cache.
 const block = 8 * rows
 
-// zeros is the bias of products that have none.
-var zeros [columns]float32
-
 // attention is the memory for one head of one sequence.
 type attention struct {
 	keys, values           []float32 // panels
@@ -52,9 +49,7 @@ func (a *attention) run(from, to []float32, n, head, all int, scale float32) {
 				a.query[r*head+k] = x * scale
 			}
 		}
-		for p := 0; p < wide; p += columns {
-			product(tile, a.weights[p:], a.query, a.keys[p*head:(p+columns)*head], zeros[:], up(here, rows), head, wide)
-		}
+		product(a.weights, a.query, a.keys, nil, up(here, rows), head, wide, wide)
 		for r := range here {
 			row := a.weights[r*wide : (r+1)*wide]
 			for k := n; k < wide; k++ {
@@ -62,9 +57,7 @@ func (a *attention) run(from, to []float32, n, head, all int, scale float32) {
 			}
 			sums[r] = exponentials(row)
 		}
-		for p := 0; p < head; p += columns {
-			product(tile, a.merged[p:], a.weights, a.values[p*wide:(p+columns)*wide], zeros[:], up(here, rows), wide, head)
-		}
+		product(a.merged, a.weights, a.values, nil, up(here, rows), wide, head, head)
 		for r := range here {
 			out := to[(start+r)*all:][:head]
 			for k, x := range a.merged[r*head : (r+1)*head] {
@@ -95,9 +88,9 @@ func (a *attention) pack(from []float32, n, head, all int) {
 }
 
 // grow returns a slice of n numbers, in the memory of x if that suffices.
-func grow(x []float32, n int) []float32 {
+func grow[T any](x []T, n int) []T {
 	if cap(x) < n {
-		return make([]float32, n)
+		return make([]T, n)
 	}
 	return x[:n]
 }

@@ -12,11 +12,24 @@ var (
 	tile = plainTile
 	// wideTile computes two tiles that lie side by side, of two panels that follow each other. It is nil where that is no faster.
 	wideTile func(c, a, b, bias []float32, lda, ldc int)
+	// byteTile computes the same two tiles of a product of bytes. a has what quantize wrote, and scales what it returned for each
+	// row. b is two panels: for each four components of a's rows four numbers of each column. It is nil where that is no faster.
+	byteTile func(c []float32, a []uint8, b []int8, scales []float32, about []byteColumns, lda, ldc int)
+	// quantize writes 128 + x/scale, rounded, and returns the scale, by which the greatest |x| becomes 127. The length of x is a
+	// multiple of columns. It is there if byteTile is.
+	quantize func(to []uint8, x []float32) (scale float32)
 	// exponentials replaces each x by exp(x - maximum), at least exp(-80), and returns the sum. The length is a multiple of 8.
 	exponentials = plainExponentials
 	// gelu replaces each x by x/2 (1 + erf(x/sqrt(2))). The length is a multiple of 8.
 	gelu = plainGELU
 )
+
+// byteColumns is what turns the sums of a panel's columns into numbers: start + sum, times scale, plus bias. start takes away what
+// the 128 of the components adds.
+type byteColumns struct {
+	start       [columns]int32
+	scale, bias [columns]float32
+}
 
 func plainTile(c, a, b, bias []float32, lda, ldc int) {
 	k := len(b) / columns

@@ -164,6 +164,145 @@ four32:
 	VZEROUPPER
 	RET
 
+// STEPBYTES adds the products of six rows' components 4i to 4i+3 with 32 columns. Z0 to Z11 hold the sums, two registers for each row.
+#define STEPBYTES(i) \
+	VMOVDQU32 (64*i)(DX), Z12 \
+	VMOVDQU32 (64*i)(R11), Z13 \
+	VPBROADCASTD (4*i)(SI), Z14 \
+	VPBROADCASTD (4*i)(SI)(R8*1), Z15 \
+	VPDPBUSD Z12, Z14, Z0 \
+	VPDPBUSD Z13, Z14, Z1 \
+	VPDPBUSD Z12, Z15, Z2 \
+	VPDPBUSD Z13, Z15, Z3 \
+	VPBROADCASTD (4*i)(SI)(R8*2), Z16 \
+	VPBROADCASTD (4*i)(R10), Z17 \
+	VPDPBUSD Z12, Z16, Z4 \
+	VPDPBUSD Z13, Z16, Z5 \
+	VPDPBUSD Z12, Z17, Z6 \
+	VPDPBUSD Z13, Z17, Z7 \
+	VPBROADCASTD (4*i)(R10)(R8*1), Z18 \
+	VPBROADCASTD (4*i)(R10)(R8*2), Z19 \
+	VPDPBUSD Z12, Z18, Z8 \
+	VPDPBUSD Z13, Z18, Z9 \
+	VPDPBUSD Z12, Z19, Z10 \
+	VPDPBUSD Z13, Z19, Z11
+
+// STOREBYTES writes the numbers of row i, whose sums are a and b.
+#define STOREBYTES(i, a, b) \
+	VBROADCASTSS (4*i)(AX), Z16 \
+	VMULPS Z12, Z16, Z17 \
+	VMULPS Z13, Z16, Z18 \
+	VCVTDQ2PS a, a \
+	VCVTDQ2PS b, b \
+	VFMADD213PS Z14, Z17, a \
+	VFMADD213PS Z15, Z18, b \
+	VMOVUPS a, (DI) \
+	VMOVUPS b, 64(DI) \
+	ADDQ R9, DI
+
+// func tileVNNI(c *float32, a *uint8, b *int8, scales *float32, about *byteColumns, k, lda, ldc int)
+TEXT ·tileVNNI(SB), NOSPLIT, $0-64
+	MOVQ c+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ scales+24(FP), AX
+	MOVQ about+32(FP), BX
+	MOVQ k+40(FP), CX
+	MOVQ lda+48(FP), R8
+	MOVQ ldc+56(FP), R9
+	SHLQ $2, R9
+	LEAQ (SI)(R8*2), R10
+	ADDQ R8, R10             // the fourth row
+	MOVQ CX, R11
+	SHLQ $4, R11
+	ADDQ DX, R11             // the second panel
+	VMOVDQU32 (BX), Z0       // start
+	VMOVDQU32 192(BX), Z1
+	VMOVDQA32 Z0, Z2
+	VMOVDQA32 Z1, Z3
+	VMOVDQA32 Z0, Z4
+	VMOVDQA32 Z1, Z5
+	VMOVDQA32 Z0, Z6
+	VMOVDQA32 Z1, Z7
+	VMOVDQA32 Z0, Z8
+	VMOVDQA32 Z1, Z9
+	VMOVDQA32 Z0, Z10
+	VMOVDQA32 Z1, Z11
+
+sixteen:
+	STEPBYTES(0)
+	STEPBYTES(1)
+	STEPBYTES(2)
+	STEPBYTES(3)
+	ADDQ $16, SI
+	ADDQ $16, R10
+	ADDQ $256, DX
+	ADDQ $256, R11
+	SUBQ $16, CX
+	JNZ  sixteen
+
+	VMOVUPS 64(BX), Z12      // scale
+	VMOVUPS 256(BX), Z13
+	VMOVUPS 128(BX), Z14     // bias
+	VMOVUPS 320(BX), Z15
+	STOREBYTES(0, Z0, Z1)
+	STOREBYTES(1, Z2, Z3)
+	STOREBYTES(2, Z4, Z5)
+	STOREBYTES(3, Z6, Z7)
+	STOREBYTES(4, Z8, Z9)
+	STOREBYTES(5, Z10, Z11)
+	VZEROUPPER
+	RET
+
+// func quantizeAVX512(to *uint8, x *float32, n int) float32
+TEXT ·quantizeAVX512(SB), NOSPLIT, $0-28
+	MOVQ to+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+
+	// X0 is the greatest magnitude.
+	MOVL $0x7FFFFFFF, AX
+	VPBROADCASTD AX, Z1
+	VPXORD Z0, Z0, Z0
+	MOVQ SI, BX
+	MOVQ CX, DX
+
+magnitude:
+	VPANDD (BX), Z1, Z2
+	VMAXPS Z2, Z0, Z0
+	ADDQ $64, BX
+	SUBQ $16, DX
+	JNZ  magnitude
+	VEXTRACTF64X4 $1, Z0, Y2
+	VMAXPS Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X2
+	VMAXPS X2, X0, X0
+	VSHUFPS $0x4E, X0, X0, X2
+	VMAXPS X2, X0, X0
+	VSHUFPS $0xB1, X0, X0, X2
+	VMAXPS X2, X0, X0
+
+	MOVL $0x42FE0000, AX     // 127
+	VMOVD AX, X3
+	VDIVSS X3, X0, X4
+	VMOVSS X4, ret+24(FP)
+	VDIVSS X0, X3, X5
+	VBROADCASTSS X5, Z5
+	MOVL $0x80, AX
+	VPBROADCASTD AX, Z6
+
+byte:
+	VMULPS (SI), Z5, Z2
+	VCVTPS2DQ Z2, Z2
+	VPXORD Z6, Z2, Z2        // plus 128
+	VPMOVDB Z2, (DI)
+	ADDQ $64, SI
+	ADDQ $16, DI
+	SUBQ $16, CX
+	JNZ  byte
+	VZEROUPPER
+	RET
+
 // func expAVX2(x *float32, n int, constants *float32) float32
 TEXT ·expAVX2(SB), NOSPLIT, $0-28
 	MOVQ x+0(FP), SI

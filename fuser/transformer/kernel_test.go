@@ -1,6 +1,7 @@
 package transformer
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -61,6 +62,62 @@ func tiles() map[string]func(c, a, b, bias []float32, lda, ldc int) {
 		out["wide"] = wideTile
 	}
 	return out
+}
+
+// TestBytes compares the product of bytes with sums of integers, which it has to be exactly but for the rounding of floats. It also
+// checks that no number beside the tile is written.
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	if byteTile == nil {
+		t.Skip("this processor has no instruction for it")
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, k := range []int{16, 48, 400, 1536} {
+		lda, ldc := k+r.IntN(40), 2*columns+r.IntN(40)
+		x, a, scales := make([]float32, rows*lda), make([]uint8, rows*lda), make([]float32, rows)
+		for i := range rows {
+			row := random(r, k, math.Exp(r.NormFloat64()*5))
+			copy(x[i*lda:], row)
+			scales[i] = quantize(a[i*lda:], row)
+			most := slices.MaxFunc(row, func(a, b float32) int { return cmp.Compare(math.Abs(float64(a)), math.Abs(float64(b))) })
+			for j, v := range row {
+				want := 128 + math.RoundToEven(float64(v*(127/float32(math.Abs(float64(most))))))
+				if got := a[i*lda+j]; float64(got) != want {
+					t.Fatalf("%g of at most %g is %d, want %g", v, most, got, want)
+				}
+			}
+			if want := float32(math.Abs(float64(most))) / 127; scales[i] != want {
+				t.Errorf("the scale is %g, want %g", scales[i], want)
+			}
+		}
+		l := linear{in: k, out: 2 * columns}
+		weight, of, bias := make([]byte, k*l.out), random(r, l.out, 1), random(r, l.out, 1)
+		for i := range weight {
+			weight[i] = byte(r.IntN(256))
+		}
+		l.setBytes(weight, of, bias, places(k, k, 0), places(l.out, l.out, 0))
+		want := random(r, rows*ldc, 1)
+		c := slices.Clone(want)
+		for i := range rows {
+			for j := range l.out {
+				sum := 0
+				for m := range k {
+					sum += (int(a[i*lda+m]) - 128) * int(int8(weight[j*k+m]))
+				}
+				want[i*ldc+j] = float32(float64(sum)*float64(scales[i])*float64(of[j]) + float64(bias[j]))
+			}
+		}
+		byteTile(c, a, l.bytes, scales, l.about, lda, ldc)
+		for i := range c {
+			if d := math.Abs(float64(c[i]) - float64(want[i])); !(d <= 1e-6*max(1, math.Abs(float64(want[i])))) {
+				t.Fatalf("k=%d: number %d is %g, want %g", k, i, c[i], want[i])
+			}
+		}
+	}
+	zeros := make([]uint8, columns)
+	if scale := quantize(zeros, make([]float32, columns)); scale != 0 {
+		t.Errorf("the scale of zeros is %g", scale)
+	}
 }
 
 func TestExponentials(t *testing.T) {
@@ -129,6 +186,19 @@ func BenchmarkTile(b *testing.B) {
 			b.ReportMetric(float64(2*rows*panels*columns*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 		})
 	}
+}
+
+func BenchmarkBytes(b *testing.B) {
+	if byteTile == nil {
+		b.Skip("this processor has no instruction for it")
+	}
+	const k = 384
+	a, w, c := make([]uint8, rows*k), make([]int8, 2*k*columns), make([]float32, 2*rows*columns)
+	scales, about := make([]float32, rows), make([]byteColumns, 2)
+	for b.Loop() {
+		byteTile(c, a, w, scales, about, k, 2*columns)
+	}
+	b.ReportMetric(float64(2*rows*2*columns*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "Gop/s")
 }
 
 func BenchmarkExponentials(b *testing.B) {

@@ -12,11 +12,14 @@ import (
 )
 
 // linear is a layer y = x*weight + bias. The weights are packed into panels of 16 columns, so that the innermost loop reads them
-// in order.
+// in order. They are floats, or bytes if they were and the processor multiplies bytes faster.
 type linear struct {
 	in, out int // multiples of columns
 	panels  []float32
 	bias    []float32
+
+	bytes []int8
+	about []byteColumns // of the panels of bytes
 }
 
 // set puts weights, a row for each output, where from says for their inputs and to for their outputs. It reserves their memory, which
@@ -34,28 +37,86 @@ func (l *linear) set(weight, bias []float32, from, to []int) {
 	}
 }
 
-// apply computes y for n rows of x, n a multiple of rows. activate changes numbers of y in place, if it is not nil.
-func (l *linear) apply(ctx context.Context, y, x []float32, n int, activate func([]float32)) error {
-	f, panels := tile, 1 // of a task
-	if wideTile != nil && l.out%(2*columns) == 0 {
-		f, panels = wideTile, 2
+// wantsBytes says whether weights that are bytes stay bytes.
+func (l *linear) wantsBytes() bool { return byteTile != nil && l.out%(2*columns) == 0 }
+
+// setBytes is set for bytes, which scales multiply: a number for each output.
+func (l *linear) setBytes(weight []byte, scales, bias []float32, from, to []int) {
+	if l.bytes == nil {
+		l.bytes, l.about = make([]int8, l.in*l.out), make([]byteColumns, l.out/columns)
 	}
-	return spread(ctx, l.out/columns/panels, n*l.in*l.out, func(task int) {
-		first := task * panels * columns
-		weights := l.panels[first*l.in:][:panels*columns*l.in]
-		product(f, y[first:], x, weights, l.bias[first:], n, l.in, l.out)
+	for o, place := range to {
+		panel, about, column := l.bytes[place/columns*columns*l.in:], &l.about[place/columns], place%columns
+		for i, b := range weight[o*len(from) : (o+1)*len(from)] {
+			panel[from[i]/4*4*columns+4*column+from[i]%4] = int8(b)
+			about.start[column] -= 128 * int32(int8(b))
+		}
+		about.scale[column], about.bias[column] = scales[o], bias[o]
+	}
+}
+
+// quantized is a matrix of bytes, with the number that each row is multiplied by.
+type quantized struct {
+	bytes  []uint8
+	scales []float32
+}
+
+// set takes n rows of width numbers, n a multiple of rows.
+func (q *quantized) set(ctx context.Context, x []float32, n, width int) error {
+	q.bytes, q.scales = grow(q.bytes, n*width), grow(q.scales, n)
+	return spread(ctx, n/rows, 2*n*width, func(task int) {
+		for r := task * rows; r < (task+1)*rows; r++ {
+			q.scales[r] = quantize(q.bytes[r*width:], x[r*width:][:width])
+		}
+	})
+}
+
+// apply computes y for n rows of x, n a multiple of rows. activate changes numbers of y in place, if it is not nil. q is memory.
+func (l *linear) apply(ctx context.Context, q *quantized, y, x []float32, n int, activate func([]float32)) error {
+	products := n * l.in * l.out
+	if l.bytes != nil {
+		if err := q.set(ctx, x, n, l.in); err != nil {
+			return err
+		}
+		products /= 4
+	}
+	return spread(ctx, (l.out/columns+1)/2, products, func(task int) { // two panels, or one
+		first := task * 2 * columns
+		width := min(2*columns, l.out-first)
+		if l.bytes != nil {
+			weights, about := l.bytes[first*l.in:][:width*l.in], l.about[first/columns:]
+			for r := 0; r < n; r += rows {
+				byteTile(y[r*l.out+first:], q.bytes[r*l.in:], weights, q.scales[r:], about, l.in, l.out)
+			}
+		} else {
+			product(y[first:], x, l.panels[first*l.in:], l.bias[first:], n, l.in, width, l.out)
+		}
 		if activate != nil {
 			for r := range n {
-				activate(y[r*l.out+first:][:panels*columns])
+				activate(y[r*l.out+first:][:width])
 			}
 		}
 	})
 }
 
-// product computes as many columns of c = bias + a*b as f has, for n rows, a multiple of rows.
-func product(f func(c, a, b, bias []float32, lda, ldc int), c, a, b, bias []float32, n, lda, ldc int) {
-	for r := 0; r < n; r += rows {
-		f(c[r*ldc:], a[r*lda:], b, bias, lda, ldc)
+// zeros is the bias of products that have none.
+var zeros [2 * columns]float32
+
+// product computes c = bias + a*b for n rows, a multiple of rows. b has panels of k components for width columns. Rows of a are k
+// apart, and those of c ldc. A bias that is nil is 0.
+func product(c, a, b, bias []float32, n, k, width, ldc int) {
+	for p := 0; p < width; {
+		f, next, start := tile, p+columns, zeros[:]
+		if wideTile != nil && p+2*columns <= width {
+			f, next = wideTile, p+2*columns
+		}
+		if bias != nil {
+			start = bias[p:]
+		}
+		for r := 0; r < n; r += rows {
+			f(c[r*ldc+p:], a[r*k:], b[p*k:next*k], start, k, ldc)
+		}
+		p = next
 	}
 }
 

@@ -259,11 +259,19 @@ func (r *reader) table(name string, rows, width int) table {
 	if scales == nil {
 		return table{width: width, floats: r.floats(name, rows, width)}
 	}
+	return table{width: width, bytes: r.bytes(name, t), scales: scales}
+}
+
+// bytes returns the data of a tensor of bytes, or nil after an error.
+func (r *reader) bytes(name string, t safetensors.Tensor) []byte {
+	if r.err != nil {
+		return nil
+	}
 	data, err := t.Bytes()
 	if err != nil {
 		r.err = fmt.Errorf("tensor %s: %w", name, err)
 	}
-	return table{width: width, bytes: data, scales: scales}
+	return data
 }
 
 func (r *reader) norm(name string, c config) norm {
@@ -272,8 +280,15 @@ func (r *reader) norm(name string, c config) norm {
 
 // linear reads weights into l. from and to are the places of the inputs and outputs.
 func (r *reader) linear(name string, l *linear, from, to []int) {
-	weight, bias := r.floats(name+".weight", len(to), len(from)), r.floats(name+".bias", len(to))
-	if r.err == nil {
+	t, scales := r.tensor(name+".weight", len(to), len(from))
+	bias := r.floats(name+".bias", len(to))
+	if scales != nil && l.wantsBytes() {
+		if weight := r.bytes(name+".weight", t); r.err == nil {
+			l.setBytes(weight, scales, bias, from, to)
+		}
+		return
+	}
+	if weight := r.floats(name+".weight", len(to), len(from)); r.err == nil {
 		l.set(weight, bias, from, to)
 	}
 }

@@ -46,7 +46,7 @@ func (m *Model) ScoreTokens(ctx context.Context, question []int, texts [][]int, 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.pooler.apply(ctx, pooled, firsts, n, nil); err != nil {
+	if err := m.pooler.apply(ctx, new(quantized), pooled, firsts, n, nil); err != nil {
 		return nil, err
 	}
 	scores := make([]float64, len(texts))

@@ -55,7 +55,10 @@ type layer struct {
 }
 
 // scratch is memory for a group.
-type scratch struct{ states, attending, attended, changed, wide []float32 }
+type scratch struct {
+	states, attending, attended, changed, wide []float32
+	quantized                                  quantized
+}
 
 // Dimensions returns the number of components of a hidden state.
 func (m *Model) Dimensions() int { return m.config.Hidden }
@@ -128,12 +131,12 @@ func (m *Model) forward(ctx context.Context, s *scratch, sequences []Sequence, s
 	for i := range m.layers {
 		l := &m.layers[i]
 		for _, step := range [...]func() error{
-			func() error { return l.attend.apply(ctx, s.attending, s.states, n, nil) },
+			func() error { return l.attend.apply(ctx, &s.quantized, s.attending, s.states, n, nil) },
 			func() error { return m.attend(ctx, s, starts) },
-			func() error { return l.merge.apply(ctx, s.changed, s.attended, n, nil) },
+			func() error { return l.merge.apply(ctx, &s.quantized, s.changed, s.attended, n, nil) },
 			func() error { return l.merged.add(ctx, s.states, s.changed, n, m.width) },
-			func() error { return l.widen.apply(ctx, s.wide, s.states, n, activate) },
-			func() error { return l.narrow.apply(ctx, s.changed, s.wide, n, nil) },
+			func() error { return l.widen.apply(ctx, &s.quantized, s.wide, s.states, n, activate) },
+			func() error { return l.narrow.apply(ctx, &s.quantized, s.changed, s.wide, n, nil) },
 			func() error { return l.narrowed.add(ctx, s.states, s.changed, n, m.width) },
 		} {
 			if err := step(); err != nil {

@@ -2,6 +2,7 @@
 package modeltest
 
 import (
+	"cmp"
 	"embed"
 	"encoding/binary"
 	"encoding/json"
@@ -107,14 +108,28 @@ func Random(tensors map[string]Tensor, random *rand.Rand) {
 	}
 }
 
-// Safetensors returns a file of tensors of the type F32, F16 or BF16.
+// Safetensors returns a file of tensors of the type F32, F16 or BF16, or of matrices of the type I8 with scales of 1/128.
 func Safetensors(tensors map[string]Tensor, kind string) []byte {
 	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
+	kinds := map[string]string{}
+	if kind == "I8" {
+		tensors = maps.Clone(tensors)
+		for name, t := range tensors {
+			kinds[name] = "F32"
+			if len(t.Shape) == 2 {
+				kinds[name], kinds[name+".scale"] = "I8", "F32"
+				tensors[name+".scale"] = Tensor{t.Shape[:1], slices.Repeat([]float32{1. / 128}, t.Shape[0])}
+			}
+		}
+	}
 	var data []byte
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		t, start := tensors[name], len(data)
+		kind := cmp.Or(kinds[name], kind)
 		for _, x := range t.Data {
 			switch kind {
+			case "I8":
+				data = append(data, byte(int8(128*x)))
 			case "F32":
 				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
 			case "F16":

@@ -55,6 +55,7 @@ NO_ANSWER = 0.05  # share of pairs whose answer is left out
 MOST = {"question-answer": 19000, "title-para": 16900, "heading-para": 50000, "rule-question": 20000, "term-definition": 11700, "title-desc": 6700,
         "desc-para": 4800, "dialog-reply": 3400, "same-intent": 12000, "wn-lemma-gloss": 20000, "paraphrase": 4000, "adjacent-sentence": 20000}
 TEN, WEIGHTS = 10, [1, 2, 3]
+FIRST_WORD = 1996  # BERT's words have the order of their frequency from here on
 JUDGED_QT, WIN, BEGIN, STRIDE = 48, 160, 20, 20  # tokens of a judged question, of a passage, of a text's begin in it, between passages
 CONFIG = "model_type hidden_size num_hidden_layers num_attention_heads intermediate_size max_position_embeddings type_vocab_size layer_norm_eps hidden_act"
 FAST = torch.autocast(DEVICE, torch.bfloat16, enabled=CUDA)
@@ -363,15 +364,15 @@ def window(question, text):
     """Returns a text's tokens. A long text gives its first tokens, and the passage that shares most rare tokens with the question."""
     if len(text) <= WIN:
         return text
-    often = collections.Counter(token for s in range(0, len(text), STRIDE) for token in set(text[s : s + STRIDE]))
     best, at, last = -1, 0, 0
     for start in range(0, len(text) - WIN // 2, STRIDE):
-        shared = sum(1 / often[token] for token in set(question) & set(text[start : start + WIN - BEGIN]))
+        shared = sum(math.log(max(token - FIRST_WORD, 0) + 2) for token in set(question) & set(text[start : start + WIN - BEGIN] if start else text[:WIN]))
         if shared > best + 1e-9:
             best, at, last = shared, start, start
         elif shared > best - 1e-9 and start == last + STRIDE:
             last = start
-    at += (last - at) // 2
+    if at:
+        at += (last - at) // 2
     return text[:BEGIN] + text[at : at + WIN - BEGIN] if at >= BEGIN else text[:WIN]
 
 
