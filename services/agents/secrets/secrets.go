@@ -48,13 +48,13 @@ const (
 // rules are tried in this order. A text that one of them has replaced is not searched again. They are compiled when they are needed
 // first: most commands need none.
 var rules = sync.OnceValue(func() []rule {
-	return []rule{
+	return slices.Concat([]rule{
 		format("private key", "private key", begin+`(?:(?:-{0,4}[^-])*-{5,}END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|`+between+`*[A-Za-z0-9+/=]{16,}(?:`+between+`|[A-Za-z0-9+/=]{16,})*)`),
 		format("age key", "age-secret-key-", `\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`),
 		format("AWS key", "akia asia abia acca", `\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`),
-		format("GitHub token", "gh", `\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,})\b`),
+		format("GitHub token", "gh github_pat_", `\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,})\b`),
 		format("GitLab token", "gl", `\bgl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,}`),
-		format("Slack token", "xo", `\bxox[a-z](?:-[A-Za-z0-9]+){2,}`),
+		format("Slack token", "xo", `\b(?:xoxe\.)?xox[a-z](?:-[A-Za-z0-9]+){2,}`),
 		format("Slack token", "xapp-", `\bxapp-\d-[A-Z0-9]+-\d+-[a-f0-9]+`),
 		format("webhook", "hooks.slack.com", `hooks\.slack\.com/(?:services|workflows)/([\w/+-]{20,})`),
 		format("webhook", "/api/webhooks/", `discord(?:app)?\.com/api/webhooks/\d+/([\w-]{30,})`),
@@ -108,7 +108,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
 		{"password", "pass pw", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `|\bpw` + assigned + given + `)`), drawn},
 		{"password", "pass kennwort", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},
-	}
+	}, services())
 })
 
 // Redact replaces each secret with a note of its kind, and counts them.
