@@ -459,6 +459,18 @@ func TestAtLeast(t *testing.T) {
 	}
 }
 
+func TestOnlySpaceIsNoQuery(t *testing.T) {
+	g := newGateway(t, memories{}, finds(bm25, "a"), finds(cosine), finds(hops))
+	blank := func(r *triskelev1.RecallRequest) { r.Query = " \t\n" }
+	if _, err := g.Recall(t.Context(), request(blank)); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "query: must have more than white space") {
+		t.Errorf("got %v", err)
+	}
+	vector := func(r *triskelev1.RecallRequest) { blank(r); r.Vector = []float32{1} }
+	if resp, err := g.Recall(t.Context(), request(vector)); err != nil || order(resp) != "a" {
+		t.Errorf("with a vector: got %v, %v", resp, err)
+	}
+}
+
 func TestNothingFoundIsNoError(t *testing.T) {
 	g := newGateway(t, memories{}, finds(bm25), finds(cosine), finds(hops))
 	resp, err := g.Recall(t.Context(), request(nil))

@@ -72,6 +72,9 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 // newRecall checks a request and plans the call.
 func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*recall, error) {
 	r := &recall{req: req, start: start}
+	if len(req.GetVector()) == 0 && strings.TrimSpace(req.GetQuery()) == "" {
+		return nil, rpc.Invalid("query", "must have more than white space")
+	}
 	var err error
 	if r.settings, err = g.resolve(req); err != nil {
 		return nil, err

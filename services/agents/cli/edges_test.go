@@ -31,6 +31,7 @@ func TestWrongUseIsExplained(t *testing.T) {
 		"put a text of several words in quotes: triskele remember": {"remember", "several", "words"},
 		"put a text of several words in quotes: triskele recall":   {"recall", "several", "words"},
 		"memory.content: must have more than white space":          {"remember", " \t\n", to},
+		"query: must have more than white space":                   {"recall", " \t\n", to},
 		"memory.expires_at: must be in the future":                 {"remember", "x", "--expires=2020-01-01", to},
 		"is missing: name a namespace":                             {"remember", "x", "--namespace=", to},
 		"must be lower-case letters, digits,":                      {"remember", "x", "--namespace=My Project", to},
