@@ -26,6 +26,14 @@ node recall.js "http://$TRISKELE_ADDRESS"
 awk -v a="$start" -v b="$installed" -v c="$compiled" -v d="$EPOCHREALTIME" \
   'BEGIN { printf "npm install took %.1f s, and to the first recall %.1f s, without compiling\n", b-a, d-a-(c-b) }'
 
+step "the steps in docs/clients.md"
+git clone --quiet "$root" "$work/clone"
+cd "$work/clone"
+steps=$(sed -n '/^## TypeScript/,/^## /p' "$root/docs/clients.md" | sed -n '/^```sh/,/^```/p' | grep -v '^```')
+(eval "${steps//127.0.0.1:7400/$TRISKELE_ADDRESS}" < /dev/null) | tee "$work/steps"
+grep -q "Deploys are frozen" "$work/steps"
+cd "$work/clean"
+
 step "tests"
 version() { node -p "require('$work/package/package.json').devDependencies['$1']"; }
 npm install "ai@$(version ai)" "zod@$(version zod)" "@opentelemetry/api@$(version @opentelemetry/api)"
