@@ -93,16 +93,16 @@ func captured(ctx context.Context, env *Env, process *telemetry.Process, store s
 const indexTime = 10 * time.Second
 
 type hookCmd struct {
-	Within    time.Duration `help:"Exit at the latest this long after the start." default:"300ms" env:"TRISKELE_HOOK_WITHIN"`
-	MaxTokens int           `help:"Maximum number of tokens to print, estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
-	MinScore  float64       `help:"Minimum probability that a memory is relevant to the prompt, 0 to 1." default:"0.08" env:"TRISKELE_HOOK_MIN_SCORE"`
-	Sensitive bool          `help:"Also print sensitive memories."`
-	Capture   bool          `help:"Store what was said when the agent has answered." default:"true" negatable:"" env:"TRISKELE_CAPTURE"`
-	Format    string        `help:"Output format: json as the calling agent expects it, or text." enum:"json,text" default:"json"`
-	Why       bool          `help:"Print the reason to standard error if nothing is printed."`
-	Detached  bool          `help:"Store what was said, as the process that the hook leaves behind." hidden:""`
-	Namespace []string      `short:"n" help:"Namespaces to search. What was said goes into the first." default:"default" env:"TRISKELE_NAMESPACE"`
-	Store     storeFlags    `embed:""`
+	Within    *time.Duration `help:"Exit at the latest this long after the start; if not given, 300ms with a gateway, and 1s without." env:"TRISKELE_HOOK_WITHIN" placeholder:"TIME"`
+	MaxTokens int            `help:"Maximum number of tokens to print, estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
+	MinScore  float64        `help:"Minimum probability that a memory is relevant to the prompt, 0 to 1." default:"0.08" env:"TRISKELE_HOOK_MIN_SCORE"`
+	Sensitive bool           `help:"Also print sensitive memories."`
+	Capture   bool           `help:"Store what was said when the agent has answered." default:"true" negatable:"" env:"TRISKELE_CAPTURE"`
+	Format    string         `help:"Output format: json as the calling agent expects it, or text." enum:"json,text" default:"json"`
+	Why       bool           `help:"Print the reason to standard error if nothing is printed."`
+	Detached  bool           `help:"Store what was said, as the process that the hook leaves behind." hidden:""`
+	Namespace []string       `short:"n" help:"Namespaces to search. What was said goes into the first." default:"default" env:"TRISKELE_NAMESPACE"`
+	Store     storeFlags     `embed:""`
 
 	process atomic.Pointer[telemetry.Process] // nil until the memory service is asked
 }
@@ -110,7 +110,7 @@ type hookCmd struct {
 // Validate implements kong's interface.
 func (c *hookCmd) Validate() error {
 	switch {
-	case c.Within <= 0:
+	case c.within() <= 0:
 		return errors.New("--within must be more than 0")
 	case c.MaxTokens < 1:
 		return errors.New("--max-tokens must be 1 or more")
@@ -121,6 +121,11 @@ func (c *hookCmd) Validate() error {
 }
 
 const (
+	// soon is how long a gateway is waited for.
+	soon = 300 * time.Millisecond
+	// opening is how long it may take without one. Of a prompt among long memories, half of it goes into opening the database and the
+	// reranker: what is said in less time is chosen without it.
+	opening = time.Second
 	// leaving is the divisor for the reserved share of the hook's time. No deadline covers the start and exit of the process.
 	leaving = 10
 	// storing bounds the process that the hook leaves behind.
@@ -128,6 +133,17 @@ const (
 	// settling is how long that process waits before it reads the transcript. Agents may write the last of it after the event.
 	settling = time.Second
 )
+
+// within returns how long the hook may take.
+func (c *hookCmd) within() time.Duration {
+	switch {
+	case c.Within != nil:
+		return *c.Within
+	case c.Store.Address != "":
+		return soon
+	}
+	return opening
+}
 
 // Run never fails: agents treat a failed hook as a veto on the prompt.
 func (c *hookCmd) Run(ctx context.Context, env *Env) error {
@@ -155,7 +171,8 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 			c.trouble(env, s, err)
 		}
 	}
-	within := c.Within - c.Within/leaving
+	most := c.within()
+	within := most - most/leaving
 	switch {
 	case c.Detached:
 		within = storing
@@ -175,7 +192,7 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	_, _ = env.Out.Write(out)
 	if process := c.process.Load(); process != nil {
 		count(process, kind, hook.Outcome(err))
-		flushing, cancel := context.WithDeadline(context.WithoutCancel(ctx), env.Started.Add(max(within, c.Within)))
+		flushing, cancel := context.WithDeadline(context.WithoutCancel(ctx), env.Started.Add(max(within, most)))
 		defer cancel()
 		_ = process.Shutdown(flushing)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/triskele/triskele/services/agents/cli"
@@ -86,6 +87,26 @@ func TestHookOverSockets(t *testing.T) {
 	got, _ := hooked(t, prompt("when is crane 3 serviced in spring"), "--address="+up, "--within=60s", "--namespace=nothing/yet", "--namespace=default")
 	if !strings.Contains(got.out, "is serviced in spring.") {
 		t.Errorf("beside a namespace without memories: %+v", got)
+	}
+}
+
+// Half a second after its start, the hook has no time left for a gateway, but some to open a database, which is not there.
+func TestHookOpensADatabaseForLonger(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"does not answer in time": {"--address=" + silent(t)}, "no database exists": {"--sqlite=" + filepath.Join(t.TempDir(), "none.db")},
+		"the memory service does not answer in time": {"--sqlite=x", "--within=300ms"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out, errs output
+			code := cli.Run(t.Context(), append([]string{"hook", "--why"}, args...), cli.Env{
+				In: strings.NewReader(prompt("when is the crane serviced")), Out: &out, Err: &errs, Getenv: func(string) string { return "" },
+				Now: time.Now, Started: time.Now().Add(-500 * time.Millisecond),
+			})
+			if code != 0 || out.String() != "" || !strings.Contains(errs.String(), want) {
+				t.Errorf("%q: got %d, %q, %q; want %q", args, code, out.String(), errs.String(), want)
+			}
+		})
 	}
 }
 
