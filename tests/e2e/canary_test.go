@@ -84,7 +84,7 @@ func TestCanary(t *testing.T) {
 			out.want(t, "requests to the embedder", public+"title", public+"content", flipped+"embedded", asked)
 			out.want(t, "requests to the reranker", public+"title", public+"content", asked)
 			out.want(t, "traces", "search_memory", "rerank", "retrieval lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select", "tools/call recall", "resources/read", "prompts/get what_do_we_know")
-			out.want(t, "metrics", "triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server", "triskele.hook.events", "mcp.server.operation.duration")
+			out.want(t, "metrics", "triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server", "triskele.hook.events", "triskele.hook.secrets", "mcp.server.operation.duration")
 			out.want(t, "metrics for scraping", "triskele_leg_duration", "triskele_index_memories", "triskele_embed_tokens", "# {") // and exemplars
 			out.want(t, "the page", "lexical", "search_memory", "triskele.degraded", "budget")
 			wantShipped(t, out.pieces["metrics for scraping"], c.others)

@@ -201,9 +201,12 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 
 // count adds an event to the metric of those for which the memory service was asked.
 func count(process *telemetry.Process, kind hook.Kind, outcome string) {
-	events := telemetry.Must(process.Service("triskele").MeterProvider.Meter(telemetry.ScopeName).Int64Counter("triskele.hook.events",
-		metric.WithDescription("Events of agents for which the memory service was asked, by kind and outcome.")))
+	events := meter(process, "triskele.hook.events", "Events of agents for which the memory service was asked, by kind and outcome.")
 	events.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", string(kind)), attribute.String("outcome", outcome)))
+}
+
+func meter(process *telemetry.Process, name, description string) metric.Int64Counter {
+	return telemetry.Must(process.Service("triskele").MeterProvider.Meter(telemetry.ScopeName).Int64Counter(name, metric.WithDescription(description)))
 }
 
 // connect connects until the process exits. It skips an orderly shutdown: nothing is written.
@@ -277,7 +280,8 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session, ended boo
 	if folder, err := env.home().State("triskele"); err == nil {
 		session.State = filepath.Join(folder, "capture") // what was forgotten does not come back
 	}
-	_, err = captured(ctx, env, process, c.Store, session)
+	report, err := captured(ctx, env, process, c.Store, session)
+	meter(process, "triskele.hook.secrets", "Secrets that were replaced in what was said.").Add(ctx, int64(report.Redacted))
 	return err
 }
 
