@@ -300,3 +300,24 @@ func TestCaptureCanBeOff(t *testing.T) {
 		}
 	}
 }
+
+// A session that was not captured goes on later without the variable, with all that was said in its transcript.
+func TestCaptureStaysOff(t *testing.T) {
+	t.Parallel()
+	m, address := newMachine(t), serve(t)
+	for _, session := range []string{"s1", "s2"} {
+		transcript := filepath.Join(m.home, session+".jsonl")
+		line := `{"type":"user","uuid":"1","sessionId":"` + session + `","message":{"content":"The harbour crane of ` + session + ` is serviced in spring."}}` + "\n"
+		if err := os.WriteFile(transcript, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		event := `{"session_id":"` + session + `","transcript_path":"` + transcript + `","hook_event_name":"SessionEnd"}`
+		if session == "s1" {
+			m.event(t, "TRISKELE_CAPTURE=no "+m.program+" hook --within 30s", event)
+		}
+		m.event(t, m.program+" hook --detached --address "+address, event)
+	}
+	if stored := must(t, "", "export", "--address="+address); strings.Contains(stored, "crane of s1") || !strings.Contains(stored, "crane of s2") {
+		t.Errorf("stored %s, want s2 alone", stored)
+	}
+}

@@ -167,6 +167,11 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	}
 	var kind hook.Kind
 	config.Ended = func(s hook.Session, of hook.Kind, err error) {
+		if file, unknown := sessionFile(env, s, private); !c.Capture && of == hook.Said && s.ID != "" && unknown == nil {
+			if mark, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err == nil {
+				_ = mark.Close()
+			}
+		}
 		if kind = of; errors.Is(err, hook.ErrService) && !c.Detached {
 			c.trouble(env, s, err)
 		}
@@ -258,6 +263,11 @@ func (c *hookCmd) detach(env *Env, s hook.Session, ended bool) error {
 func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session, ended bool) error {
 	ctx, cancel := context.WithTimeout(ctx, storing)
 	defer cancel()
+	if file, err := sessionFile(env, s, private); err == nil && s.ID != "" {
+		if _, err := os.Stat(file); err == nil {
+			return nil
+		}
+	}
 	if !ended { // else all is written
 		select {
 		case <-time.After(settling):
@@ -298,6 +308,10 @@ func (c *hookCmd) trouble(env *Env, s hook.Session, err error) {
 	_ = mark.Close()
 	_, _ = fmt.Fprintln(env.Err, "triskele: no memories in this session for now:", strings.TrimSpace(render.Plain(err.Error())))
 }
+
+// private is the ending of the file of a session that was not to be captured once. It is not captured later, when its transcript is that
+// of a session that goes on.
+const private = ".private"
 
 // still is how long an agent is taken to have what it was given. It may lose that unseen, as when a user takes a prompt back.
 const still = 30 * time.Minute
@@ -341,7 +355,7 @@ func knowledge(env *Env, s hook.Session) (known hook.Knowledge) {
 	return known
 }
 
-// tidy removes the files of sessions that nobody has touched for a month.
+// tidy removes the files of sessions that nobody has touched for a month, or as long as turns live.
 func tidy(env *Env) {
 	file, err := sessionFile(env, hook.Session{}, "")
 	if err != nil {
@@ -349,7 +363,11 @@ func tidy(env *Env) {
 	}
 	files, _ := os.ReadDir(filepath.Dir(file))
 	for _, f := range files {
-		if info, err := f.Info(); err == nil && env.Now().Sub(info.ModTime()) > 30*24*time.Hour {
+		life := 30 * 24 * time.Hour
+		if strings.HasSuffix(f.Name(), private) {
+			life = capture.Life // what was said before then is not captured
+		}
+		if info, err := f.Info(); err == nil && env.Now().Sub(info.ModTime()) > life {
 			_ = os.Remove(filepath.Join(filepath.Dir(file), f.Name()))
 		}
 	}

@@ -253,7 +253,7 @@ func TestGivenAgain(t *testing.T) {
 		{"in a session whose beginning nobody told", "t", prompt, 0, true},
 		{"and again", "t", prompt, time.Minute, true},
 		{"and once more", "t", prompt, 2 * time.Minute, true},
-		{"another begins after months", "u", begin, 60 * 24 * time.Hour, true},
+		{"another begins after months", "u", begin, 91 * 24 * time.Hour, true},
 	} {
 		if out := ask(x.session, x.event, x.after); (out != "") != x.given {
 			t.Errorf("%s: got %q", x.name, out)
