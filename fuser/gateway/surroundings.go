@@ -16,37 +16,30 @@ const maxSurrounded = 100
 func (g *Gateway) surround(ctx context.Context, r *recall, hits []*triskelev1.Hit) (lost []string) {
 	ctx, cancel := context.WithTimeout(ctx, g.forMemory(r))
 	defer cancel()
-	given := map[string]bool{}
-	key := func(namespace, id string) string { return namespace + " " + id }
-	requests := map[string]*triskelev1.GetRequest{}
-	byID := map[string]*triskelev1.Hit{}
+	type key struct{ namespace, id string }
+	given, byID, ids := map[key]bool{}, map[key]*triskelev1.Hit{}, map[string][]string{}
 	for i, hit := range hits {
-		given[key(hit.GetNamespace(), hit.GetId())] = true
-		if i >= maxSurrounded || hit.GetMemory().GetThread() == "" {
-			continue
+		k := key{hit.GetNamespace(), hit.GetId()}
+		given[k] = true
+		if i < maxSurrounded && hit.GetMemory().GetThread() != "" {
+			byID[k], ids[k.namespace] = hit, append(ids[k.namespace], k.id)
 		}
-		byID[key(hit.GetNamespace(), hit.GetId())] = hit
-		if requests[hit.GetNamespace()] == nil {
-			requests[hit.GetNamespace()] = &triskelev1.GetRequest{Namespace: hit.GetNamespace(), Surroundings: r.req.GetSurroundings(), Filter: r.req.GetFilter()}
-		}
-		requests[hit.GetNamespace()].Ids = append(requests[hit.GetNamespace()].Ids, hit.GetId())
 	}
 	for _, namespace := range r.req.GetNamespaces() {
-		req := requests[namespace]
-		if req == nil {
+		if len(ids[namespace]) == 0 {
 			continue
 		}
-		resp, _, reason := g.get(ctx, req, g.forMemory(r))
+		resp, _, reason := g.get(ctx, &triskelev1.GetRequest{
+			Namespace: namespace, Ids: ids[namespace], Surroundings: r.req.GetSurroundings(), Filter: r.req.GetFilter(),
+		}, g.forMemory(r))
 		if reason != "" {
 			lost = append(lost, fmt.Sprintf("what stands beside hits in %s could not be fetched (%s)", namespace, reason))
 			continue
 		}
 		for i, m := range resp.GetMemories() {
-			hit := byID[key(namespace, m.GetId())]
-			if hit == nil || i >= len(resp.GetSurroundings()) {
-				continue
+			if hit := byID[key{namespace, m.GetId()}]; hit != nil && i < len(resp.GetSurroundings()) {
+				hit.Surroundings = resp.GetSurroundings()[i]
 			}
-			hit.Surroundings = resp.GetSurroundings()[i]
 		}
 	}
 	for _, hit := range hits {
@@ -54,7 +47,7 @@ func (g *Gateway) surround(ctx context.Context, r *recall, hits []*triskelev1.Hi
 			continue
 		}
 		known := func(m *triskelev1.Memory) bool {
-			k := key(hit.GetNamespace(), m.GetId())
+			k := key{hit.GetNamespace(), m.GetId()}
 			defer func() { given[k] = true }()
 			return given[k]
 		}
