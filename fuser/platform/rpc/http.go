@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -60,18 +61,11 @@ func CheckOrigin(own *http.CrossOriginProtection, r *http.Request) error {
 
 // From returns an HTTP request's context with the peer and token where a gate looks for them.
 func From(r *http.Request) context.Context {
-	p := &peer.Peer{Addr: remote(r.RemoteAddr)}
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http writes it
+	p := &peer.Peer{Addr: net.TCPAddrFromAddrPort(from)}
 	if r.TLS != nil {
 		p.AuthInfo = credentials.TLSInfo{State: *r.TLS, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
 	}
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
 	return peer.NewContext(ctx, p)
 }
-
-// remote is an address as HTTP has it.
-type remote string
-
-// Network implements net.Addr.
-func (remote) Network() string { return "tcp" }
-
-func (r remote) String() string { return string(r) }

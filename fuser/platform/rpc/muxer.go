@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -58,13 +59,13 @@ func (m *muxer) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 		conn, speaksHTTP2 = encrypted, state.NegotiatedProtocol == "h2"
 		info = credentials.TLSInfo{State: state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
 	} else {
-		sniffed := &sniffedConn{Conn: conn, prefix: make([]byte, len(preface))}
-		if _, err := io.ReadFull(conn, sniffed.prefix); err != nil {
+		prefix := make([]byte, len(preface))
+		if _, err := io.ReadFull(conn, prefix); err != nil {
 			return nil, nil, err
 		}
-		speaksHTTP2 = string(sniffed.prefix) == preface
+		speaksHTTP2 = string(prefix) == preface
 		var err error
-		if conn, info, err = insecure.NewCredentials().ServerHandshake(sniffed); err != nil {
+		if conn, info, err = insecure.NewCredentials().ServerHandshake(sniffedConn{conn, io.MultiReader(bytes.NewReader(prefix), conn)}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -108,21 +109,13 @@ func (m *muxer) ClientHandshake(context.Context, string, net.Conn) (net.Conn, cr
 	return nil, nil, errors.New("the muxer is for servers only")
 }
 
-// sniffedConn is a connection whose first bytes have been read.
+// sniffedConn is a connection whose first bytes have been read, and are read again.
 type sniffedConn struct {
 	net.Conn
-	prefix []byte // read by the muxer, to be read again
+	all io.Reader
 }
 
-// Read implements net.Conn.
-func (c *sniffedConn) Read(p []byte) (int, error) {
-	if len(c.prefix) > 0 {
-		n := copy(p, c.prefix)
-		c.prefix = c.prefix[n:]
-		return n, nil
-	}
-	return c.Conn.Read(p)
-}
+func (c sniffedConn) Read(p []byte) (int, error) { return c.all.Read(p) }
 
 // handoffListener is gRPC's listener if HTTP/1.1 is served, too.
 type handoffListener struct{ net.Listener }

@@ -48,22 +48,20 @@ func samplerFromEnvironment() (sdktrace.Sampler, error) {
 			return nil, fmt.Errorf("%s_ARG must be a number from 0 to 1, not %q", samplerVariable, argument)
 		}
 	}
-	switch name := os.Getenv(samplerVariable); name {
-	case "", "parentbased_always_on":
-		return sdktrace.ParentBased(sdktrace.AlwaysSample()), nil
-	case "always_on":
-		return sdktrace.AlwaysSample(), nil
-	case "always_off":
-		return sdktrace.NeverSample(), nil
-	case "traceidratio":
-		return sdktrace.TraceIDRatioBased(ratio), nil
-	case "parentbased_always_off":
-		return sdktrace.ParentBased(sdktrace.NeverSample()), nil
-	case "parentbased_traceidratio":
-		return sdktrace.ParentBased(sdktrace.TraceIDRatioBased(ratio)), nil
-	default:
+	samplers := map[string]sdktrace.Sampler{
+		"":                         sdktrace.ParentBased(sdktrace.AlwaysSample()),
+		"parentbased_always_on":    sdktrace.ParentBased(sdktrace.AlwaysSample()),
+		"parentbased_always_off":   sdktrace.ParentBased(sdktrace.NeverSample()),
+		"parentbased_traceidratio": sdktrace.ParentBased(sdktrace.TraceIDRatioBased(ratio)),
+		"always_on":                sdktrace.AlwaysSample(),
+		"always_off":               sdktrace.NeverSample(),
+		"traceidratio":             sdktrace.TraceIDRatioBased(ratio),
+	}
+	name := os.Getenv(samplerVariable)
+	if samplers[name] == nil {
 		return nil, fmt.Errorf("%s must be one of OpenTelemetry's samplers, such as parentbased_traceidratio, not %q", samplerVariable, name)
 	}
+	return samplers[name], nil
 }
 
 // recording records what its sampler drops, but does not mark it as sampled.
