@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // Distribution is what Distribute executes.
@@ -14,7 +13,7 @@ import (
 //go:embed distribute.sql
 var Distribution string
 
-// misfits lists what cannot be distributed by namespace.
+// misfits has a row for each thing that cannot be distributed by namespace.
 const misfits = `
 	WITH tables AS (
 		SELECT c.oid, c.oid::regclass::text AS name, a.attnum AS key FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped
@@ -36,7 +35,7 @@ const misfits = `
 	SELECT format('view %s reads table %s', v.oid::regclass, t.name) FROM tables t JOIN pg_depend d ON d.refobjid = t.oid AND d.classid = 'pg_rewrite'::regclass
 		JOIN pg_rewrite w ON w.oid = d.objid JOIN pg_class v ON v.oid = w.ev_class
 	WHERE v.oid <> t.oid AND v.oid::regclass::text <> 'lexical.terms'
-	GROUP BY v.oid, t.name ORDER BY 1`
+	GROUP BY v.oid, t.name`
 
 // Distribute distributes the tables of a PostgreSQL database over the nodes of a Citus cluster, by namespace. The schema must be
 // complete, and no other program may use the database meanwhile. It changes nothing if anything does not fit, and names that. What
@@ -57,26 +56,15 @@ func Distribute(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if len(unfit) > 0 {
-		return fmt.Errorf("the tables cannot be distributed: %s", strings.Join(unfit, "; "))
+	if unfit != "" {
+		return fmt.Errorf("the tables cannot be distributed: %s", unfit)
 	}
 	_, err = db.ExecContext(ctx, Distribution)
 	return err
 }
 
-// unfit returns what cannot be distributed, by name.
-func unfit(ctx context.Context, db *sql.DB) (list []string, err error) {
-	rows, err := db.QueryContext(ctx, misfits, Tracks)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var what string
-		if err := rows.Scan(&what); err != nil {
-			return nil, err
-		}
-		list = append(list, what)
-	}
-	return list, rows.Err()
+// unfit lists what cannot be distributed, by name.
+func unfit(ctx context.Context, db *sql.DB) (list string, err error) {
+	err = db.QueryRowContext(ctx, `SELECT coalesce(string_agg(what, '; ' ORDER BY what), '') FROM (`+misfits+`) AS m (what)`, Tracks).Scan(&list)
+	return list, err
 }
