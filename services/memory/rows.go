@@ -78,7 +78,7 @@ func (tx transaction) begin(ctx context.Context, records []record.Record) (seque
 // numbers takes the next n write sequences.
 func (tx transaction) numbers(ctx context.Context, n int) (sequences []int64, err error) {
 	next := tx.DB().Dialect(`SELECT nextval('memory.write_sequence') FROM generate_series(1, $1)`, `UPDATE write_sequence SET last = last + $1 RETURNING last - $1 + 1`)
-	sequences, err = sqldb.Query(ctx, tx.In(postgres.Entered), next, []any{n}, sqldb.Into(func(n *int64) []any { return []any{n} }))
+	sequences, err = sqldb.Column[int64](ctx, tx.In(postgres.Entered), next, n)
 	for err == nil && len(sequences) < n {
 		sequences = append(sequences, sequences[len(sequences)-1]+1)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
@@ -28,9 +27,13 @@ func (q *Queue) claimLocking(ctx context.Context, index string, n int, lease tim
 	if err := q.write.In(postgres.AllNamespaces).Send(ctx, &looking); err != nil || len(due) == 0 {
 		return nil, err
 	}
-	batch := &pgx.Batch{}
+	var batch sqldb.Batch
 	for _, namespace := range slices.Sorted(maps.Keys(due)) {
-		batch.Queue(`
+		batch.Read(func(scan sqldb.Scan) error {
+			task, err := scanTask(scan)
+			tasks = append(tasks, task)
+			return err
+		}, `
 			WITH due AS MATERIALIZED (
 				SELECT memory_id FROM memory.index_queue
 				WHERE namespace = $1 AND index_name || '' = $2 AND memory_id = ANY ($3) AND NOT dead AND not_before <= now() ORDER BY memory_id FOR UPDATE SKIP LOCKED
@@ -41,16 +44,9 @@ func (q *Queue) claimLocking(ctx context.Context, index string, n int, lease tim
 			)
 			SELECT `+record.Columns+`, c.attempts, c.enqueued_at, c.sequence
 			FROM claimed c JOIN memory.memories m ON m.namespace = $1 AND m.id = c.memory_id
-			ORDER BY m.id`, namespace, index, due[namespace], lease).Query(func(rows pgx.Rows) error {
-			claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Task, err error) {
-				t.Record, err = sqldb.ScanRecord(sqldb.FromPostgres(row), &t.Attempts, &t.EnqueuedAt, &t.Sequence)
-				return t, err
-			})
-			tasks = append(tasks, claimed...)
-			return err
-		})
+			ORDER BY m.id`, namespace, index, due[namespace], lease)
 	}
-	err = postgres.In(q.store.Pool, postgres.AllNamespaces).Send(ctx, batch)
+	err = q.write.In(postgres.AllNamespaces).Send(ctx, &batch)
 	return tasks, err
 }
 

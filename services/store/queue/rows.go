@@ -106,6 +106,12 @@ func (q *Queue) Claim(ctx context.Context, index string, n int, lease time.Durat
 	return tasks, nil
 }
 
+// scanTask reads record.Columns, and the columns of a task.
+func scanTask(scan sqldb.Scan) (t Task, err error) {
+	t.Record, err = sqldb.ScanRecord(scan, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
+	return t, err
+}
+
 // Extend makes the leases of tasks end after the given time; 0 makes the tasks due at once. It skips tasks whose memory has changed
 // since the claim.
 func (q *Queue) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {

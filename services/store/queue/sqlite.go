@@ -38,10 +38,7 @@ func (q *Queue) claimInMemory(ctx context.Context, index string, n int, length t
 		SELECT `+record.Columns+`, q.attempts, q.enqueued_at, q.sequence
 		FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
 		WHERE q.index_name = $1 AND NOT q.dead AND q.not_before <= $2 ORDER BY q.not_before, q.namespace, q.memory_id LIMIT $3`,
-		[]any{index, now, n + len(q.leases)}, func(scan sqldb.Scan) (t Task, err error) {
-			t.Record, err = sqldb.ScanRecord(scan, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
-			return t, err
-		})
+		[]any{index, now, n + len(q.leases)}, scanTask)
 	tasks = slices.DeleteFunc(tasks, func(t Task) bool {
 		l, is := q.leases[t.of(index)]
 		return is && l.sequence >= t.Sequence

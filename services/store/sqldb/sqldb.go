@@ -85,7 +85,7 @@ func Scope(namespaces []string) string {
 
 // Namespaces returns the names of all namespaces, in order.
 func (db DB) Namespaces(ctx context.Context) ([]string, error) {
-	return Query(ctx, db.In(postgres.AllNamespaces), `SELECT name FROM memory.namespaces ORDER BY name`, nil, Into(func(name *string) []any { return []any{name} }))
+	return Column[string](ctx, db.In(postgres.AllNamespaces), `SELECT name FROM memory.namespaces ORDER BY name`)
 }
 
 // Among adds a condition on ids to a statement, as its last argument. Without a list, nil, the statement is about all rows.
@@ -137,9 +137,14 @@ func (s Scoped) Records(ctx context.Context, statement string, args ...any) ([]r
 	return Query(ctx, s, statement, args, func(scan Scan) (record.Record, error) { return ScanRecord(scan) })
 }
 
+// Column returns the only column of a statement.
+func Column[T any](ctx context.Context, s Scoped, statement string, args ...any) ([]T, error) {
+	return Query(ctx, s, statement, args, Into(func(value *T) []any { return []any{value} }))
+}
+
 // IDs returns the ids that a statement selects or returns.
 func (s Scoped) IDs(ctx context.Context, statement string, args ...any) ([]uuid.UUID, error) {
-	return Query(ctx, s, statement, args, Into(func(id *uuid.UUID) []any { return []any{id} }))
+	return Column[uuid.UUID](ctx, s, statement, args...)
 }
 
 // Get scans the only row of a statement, and reports whether there is one.
@@ -167,39 +172,40 @@ type Batch []struct {
 	each      Rows
 }
 
-func (b *Batch) add(read func(Scan) error, statement string, args []any) {
+// Read adds a statement. read is called for each row.
+func (b *Batch) Read(read func(Scan) error, statement string, args ...any) {
 	*b = append(*b, Batch{{statement: statement, args: args, read: read}}...)
 }
 
 // Records adds a statement that selects record.Columns.
 func (b *Batch) Records(to *[]record.Record, statement string, args ...any) {
-	b.add(func(scan Scan) error {
+	b.Read(func(scan Scan) error {
 		r, err := ScanRecord(scan)
 		if err == nil {
 			*to = append(*to, r)
 		}
 		return err
-	}, statement, args)
+	}, statement, args...)
 }
 
 // Query adds a statement. read is called for each row, whose columns are then in targets. With empty Rows there are none, and the
 // statement is left out.
 func (b *Batch) Query(targets []any, read func(), statement string, args ...any) {
 	if !noRows(args) {
-		b.add(func(scan Scan) error {
+		b.Read(func(scan Scan) error {
 			err := scan(targets...)
 			if err == nil {
 				read()
 			}
 			return err
-		}, statement, args)
+		}, statement, args...)
 	}
 }
 
 // Exec is Query for a statement that returns nothing.
 func (b *Batch) Exec(statement string, args ...any) {
 	if !noRows(args) {
-		b.add(nil, statement, args)
+		b.Read(nil, statement, args...)
 	}
 }
 

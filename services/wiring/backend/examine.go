@@ -74,7 +74,7 @@ func (b *Backend) Examine(ctx context.Context) (e Examination, err error) {
 		return e, err
 	}
 	all := b.store.DB().In(postgres.AllNamespaces)
-	if e.UnindexedIn, err = texts(ctx, all, `SELECT DISTINCT m.namespace FROM memory.memories m
+	if e.UnindexedIn, err = sqldb.Column[string](ctx, all, `SELECT DISTINCT m.namespace FROM memory.memories m
 		WHERE NOT EXISTS (SELECT 1 FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`); err != nil {
 		return e, err
 	}
@@ -85,14 +85,6 @@ func (b *Backend) Examine(ctx context.Context) (e Examination, err error) {
 			AND NOT EXISTS (SELECT 1 FROM memory.index_queue q WHERE q.namespace = m.namespace AND q.memory_id = m.id AND q.index_name = 'dense')`,
 		nil, &e.Vectorless)
 	return e, err
-}
-
-// texts returns the only column of a statement.
-func texts(ctx context.Context, db sqldb.Scoped, statement string) ([]string, error) {
-	return sqldb.Query(ctx, db, statement, nil, func(scan sqldb.Scan) (text string, err error) {
-		err = scan(&text)
-		return text, err
-	})
 }
 
 func (b *Backend) examineServer(ctx context.Context, e *Examination) error {
@@ -119,7 +111,7 @@ func (b *Backend) examineServer(ctx context.Context, e *Examination) error {
 		e.TooOld = append(e.TooOld, fmt.Sprintf("pgvector %s is too old: version %s is needed", pgvector, minPgvector))
 	}
 	// A model's partitioned index is invalid until its partitions' indexes are valid: see NoVectorIndex.
-	if e.Invalid, err = texts(ctx, b.store.DB().In(postgres.AllNamespaces), `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+	if e.Invalid, err = sqldb.Column[string](ctx, b.store.DB().In(postgres.AllNamespaces), `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE NOT (i.indisvalid AND i.indisready) AND c.relnamespace::regnamespace::text IN ('memory', 'lexical', 'dense', 'graph')
 			AND NOT EXISTS (SELECT 1 FROM dense.models m WHERE c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`); err != nil {
 		return err
@@ -228,7 +220,7 @@ func (b *Backend) examineFile(ctx context.Context, e *Examination) (err error) {
 		return err
 	}
 	e.Free = free(filepath.Dir(b.path))
-	e.Damage, err = texts(ctx, b.store.DB().In(postgres.AllNamespaces), `PRAGMA quick_check(5)`)
+	e.Damage, err = sqldb.Column[string](ctx, b.store.DB().In(postgres.AllNamespaces), `PRAGMA quick_check(5)`)
 	e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" })
 	return err
 }
