@@ -41,7 +41,7 @@ func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecision
 	if req.GetMemoryId() != "" {
 		about = uuid.MustParse(req.GetMemoryId())
 	}
-	resp.Decisions, resp.NextPageToken, err = page(req.PageSize, req.GetPageToken(), func(after Cursor, n int) ([]Decision, error) {
+	resp.Decisions, resp.NextPageToken, err = page(req.GetPageSize(), req.GetPageToken(), func(after Cursor, n int) ([]Decision, error) {
 		decisions, err := s.store.ListDecisions(ctx, req.GetNamespace(), about, after, n)
 		return decisions, storeError(err)
 	}, func(d Decision) (*triskelev1.Decision, Cursor) { return decisionToProto(d), Cursor{d.DecidedAt, d.ID} })

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -86,10 +87,7 @@ func (s *Server) ListNamespaces(ctx context.Context, req *triskelev1.ListNamespa
 	if err != nil || !utf8.Valid(after) || slices.Contains(after, 0) {
 		return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
 	}
-	size := defaultPageSize
-	if req.PageSize != nil {
-		size = int(req.GetPageSize())
-	}
+	size := cmp.Or(int(req.GetPageSize()), defaultPageSize)
 	found, err := s.store.ListNamespaces(ctx, req.GetPrefix(), string(after), size+1)
 	if err != nil {
 		return nil, storeError(err)

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -123,10 +124,15 @@ func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 func fromProto(field string, m *triskelev1.Memory) (record.Record, error) {
 	r, err := record.FromProto(m)
+	return r, invalid(field+".", err)
+}
+
+// invalid names the field of a *record.FieldError for clients, below the field in.
+func invalid(in string, err error) error {
 	if wrong, ok := errors.AsType[*record.FieldError](err); ok {
-		return record.Record{}, rpc.Invalid(field+"."+wrong.Field, wrong.MustBe)
+		return rpc.Invalid(in+wrong.Field, wrong.MustBe)
 	}
-	return r, err
+	return err
 }
 
 // complete sets the server's defaults for unset fields.
@@ -291,8 +297,8 @@ const maxSurrounded = 100
 
 func (s *Server) surroundings(ctx context.Context, req *triskelev1.GetRequest, of []record.Record) ([]*triskelev1.Surroundings, error) {
 	filter, err := record.FilterFromProto(req.GetFilter())
-	if wrong, ok := errors.AsType[*record.FieldError](err); ok {
-		return nil, rpc.Invalid(wrong.Field, wrong.MustBe)
+	if err != nil {
+		return nil, invalid("", err)
 	}
 	found, err := s.store.Surroundings(ctx, req.GetNamespace(), of, int(req.GetSurroundings()), filter)
 	if err != nil {
@@ -348,11 +354,11 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
 	filter, err := record.FilterFromProto(req.GetFilter())
-	if wrong, ok := errors.AsType[*record.FieldError](err); ok {
-		return nil, rpc.Invalid(wrong.Field, wrong.MustBe)
+	if err != nil {
+		return nil, invalid("", err)
 	}
 	resp := &triskelev1.ListResponse{}
-	resp.Memories, resp.NextPageToken, err = page(req.PageSize, req.GetPageToken(), func(after Cursor, n int) ([]record.Record, error) {
+	resp.Memories, resp.NextPageToken, err = page(req.GetPageSize(), req.GetPageToken(), func(after Cursor, n int) ([]record.Record, error) {
 		records, err := s.store.List(ctx, req.GetNamespace(), filter, after, n)
 		return records, publicError("", err)
 	}, func(r record.Record) (*triskelev1.Memory, Cursor) {
@@ -361,19 +367,15 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 	return resp, err
 }
 
-// page reads at most pageSize items, defaultPageSize for nil, and pageBytes, but at least one item. token is the next of the page
+// page reads at most pageSize items, defaultPageSize for 0, and pageBytes, but at least one item. token is the next of the page
 // before, and empty for the first and after the last. read returns up to n items after a cursor, and show what the caller sees of
 // one, with the cursor behind it.
-func page[T any, M proto.Message](pageSize *int32, token string, read func(after Cursor, n int) ([]T, error), show func(T) (M, Cursor)) (items []M, next string, err error) {
+func page[T any, M proto.Message](pageSize int32, token string, read func(after Cursor, n int) ([]T, error), show func(T) (M, Cursor)) (items []M, next string, err error) {
 	after, err := decodeCursor(token)
 	if err != nil {
 		return nil, "", rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
 	}
-	size := defaultPageSize
-	if pageSize != nil {
-		size = int(*pageSize)
-	}
-	bytes := 0
+	bytes, size := 0, cmp.Or(int(pageSize), defaultPageSize)
 	for {
 		wanted := min(size+1-len(items), readAtOnce)
 		found, err := read(after, wanted)

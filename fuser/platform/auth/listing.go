@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -30,10 +31,7 @@ func (t Token) list(ctx context.Context, req *triskelev1.ListNamespacesRequest, 
 		}
 		patterns, within = patterns[at:], strings.TrimPrefix(page, mark(patterns[at]))
 	}
-	size := defaultNames
-	if req.PageSize != nil {
-		size = int(req.GetPageSize())
-	}
+	size := cmp.Or(int(req.GetPageSize()), defaultNames)
 	resp := &triskelev1.ListNamespacesResponse{}
 	for i, pattern := range patterns {
 		if len(resp.Namespaces) == size || i == mostListings {
