@@ -36,7 +36,6 @@ func newMuxer() *muxer {
 // preface is the start of HTTP/2 connections. No method of HTTP/1.1 starts with it.
 const preface = "PRI"
 
-// ServerHandshake implements credentials.TransportCredentials.
 func (m *muxer) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if m.config == nil && m.http == nil {
 		return insecure.NewCredentials().ServerHandshake(raw)
@@ -95,16 +94,12 @@ func (m *muxer) handOff(a *handoffConn, conn net.Conn) error {
 	}
 }
 
-// Info implements credentials.TransportCredentials.
 func (m *muxer) Info() credentials.ProtocolInfo { return credentials.ProtocolInfo{} }
 
-// Clone implements credentials.TransportCredentials.
 func (m *muxer) Clone() credentials.TransportCredentials { return m }
 
-// OverrideServerName implements credentials.TransportCredentials.
 func (m *muxer) OverrideServerName(string) error { return nil }
 
-// ClientHandshake implements credentials.TransportCredentials.
 func (m *muxer) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.New("the muxer is for servers only")
 }
@@ -120,7 +115,6 @@ func (c sniffedConn) Read(p []byte) (int, error) { return c.all.Read(p) }
 // handoffListener is gRPC's listener if HTTP/1.1 is served, too.
 type handoffListener struct{ net.Listener }
 
-// Accept implements net.Listener.
 func (l handoffListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -146,7 +140,6 @@ func (a *handoffConn) SetDeadline(t time.Time) error {
 // httpListener is the listener of the HTTP/1.1 connections.
 type httpListener struct{ *muxer }
 
-// Accept implements net.Listener.
 func (l httpListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.http:
@@ -156,7 +149,6 @@ func (l httpListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener.
 func (l httpListener) Close() error {
 	l.close()
 	return nil

@@ -12,7 +12,6 @@ func Traced(log slog.Handler) slog.Handler { return traced{log} }
 
 type traced struct{ slog.Handler }
 
-// Handle implements slog.Handler.
 func (t traced) Handle(ctx context.Context, line slog.Record) error {
 	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
 		line = line.Clone()
@@ -21,8 +20,6 @@ func (t traced) Handle(ctx context.Context, line slog.Record) error {
 	return t.Handler.Handle(ctx, line)
 }
 
-// WithAttrs implements slog.Handler.
 func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{t.Handler.WithAttrs(attrs)} }
 
-// WithGroup implements slog.Handler.
 func (t traced) WithGroup(name string) slog.Handler { return traced{t.Handler.WithGroup(name)} }

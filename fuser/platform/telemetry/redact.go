@@ -24,10 +24,8 @@ func (r redacting) OnEnd(span sdktrace.ReadOnlySpan) {
 // redacted is a span without error texts.
 type redacted struct{ sdktrace.ReadOnlySpan }
 
-// Events implements sdktrace.ReadOnlySpan.
 func (redacted) Events() []sdktrace.Event { return nil }
 
-// Status implements sdktrace.ReadOnlySpan.
 func (w redacted) Status() sdktrace.Status {
 	return sdktrace.Status{Code: w.ReadOnlySpan.Status().Code}
 }

@@ -34,7 +34,6 @@ func clientNames() string {
 	return strings.Join(slice.Map(connect.Clients, func(c connect.Client) string { return c.Name }), ", ")
 }
 
-// Validate implements kong's interface.
 func (c *connectCmd) Validate() error {
 	_, known := connect.Find(c.Client)
 	switch {

@@ -21,7 +21,6 @@ type databaseFlags struct {
 	Postgres string `help:"PostgreSQL connection URL." env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
 }
 
-// Validate implements kong's interface.
 func (d databaseFlags) Validate() error {
 	switch {
 	case d.Store == "postgres" && d.Postgres == "":

@@ -107,7 +107,6 @@ type hookCmd struct {
 	process atomic.Pointer[telemetry.Process] // nil until the memory service is asked
 }
 
-// Validate implements kong's interface.
 func (c *hookCmd) Validate() error {
 	switch {
 	case c.within() <= 0:

@@ -31,7 +31,6 @@ type importCmd struct {
 	gatewayFlags
 }
 
-// Validate implements kong's interface.
 func (c *importCmd) Validate() error {
 	switch {
 	case c.File == "-" && c.From != "jsonl":

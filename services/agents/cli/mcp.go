@@ -54,7 +54,6 @@ type mcpCmd struct {
 // httpFlags are the flags that say something only with --listen.
 var httpFlags = []string{"allow-host", "allow-remote", "tokens", "oidc-issuer", "oidc-audience", "rate-limit", "write-quota", "audit"}
 
-// Validate implements kong's interface.
 func (c *mcpCmd) Validate(line *kong.Context) error {
 	for _, given := range line.Path { // variables and the configuration file may be meant for a gateway
 		if c.Listen == "" && given.Flag != nil && !given.Resolved && slices.Contains(httpFlags, given.Flag.Name) {

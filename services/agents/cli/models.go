@@ -123,7 +123,6 @@ type reembedCmd struct {
 	databaseFlags
 }
 
-// Validate implements kong's interface.
 func (c *reembedCmd) Validate() error {
 	if c.MaxRate < 0 {
 		return fmt.Errorf("--max-rate must be at least 0")

@@ -34,7 +34,6 @@ type queueListCmd struct {
 	JSON  bool `help:"Print each as a line of JSON."`
 }
 
-// Validate implements kong's interface.
 func (c *queueListCmd) Validate() error {
 	if c.Limit < 1 {
 		return fmt.Errorf("--limit must be 1 or more")

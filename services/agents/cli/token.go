@@ -36,7 +36,6 @@ type tokenCreateCmd struct {
 	JSON      bool         `help:"Print the token and its stored entry as JSON."`
 }
 
-// Validate implements kong's interface.
 func (c *tokenCreateCmd) Validate() error {
 	if strings.TrimSpace(c.Name) == "" {
 		return errors.New("the name must not be empty: name the person or program that uses the token")

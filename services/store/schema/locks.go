@@ -63,7 +63,6 @@ type timedLocker struct {
 	patience time.Duration
 }
 
-// SessionLock implements lock.SessionLocker.
 func (l timedLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	if err := l.SessionLocker.SessionLock(ctx, conn); err != nil {
 		return err
@@ -72,7 +71,6 @@ func (l timedLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// SessionUnlock implements lock.SessionLocker.
 func (l timedLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "RESET lock_timeout")
 	return errors.Join(err, l.SessionLocker.SessionUnlock(ctx, conn))
