@@ -50,9 +50,7 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 			drawn++
 		}
 	}
-	for _, line := range wrap(summary(resp, drawn), s.width(), 0) {
-		b.WriteString(s.Dim(line) + "\n")
-	}
+	s.block(&b, summary(resp, drawn), 0, 0, s.Dim)
 	if options.Explain {
 		s.legs(&b, resp.GetLegs(), resp.GetRerank())
 	}
@@ -115,9 +113,7 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	b.WriteString(s.Bold(fmt.Sprintf("%3d", hit.GetRank())) + figures + found + "\n")
 	beside := func(memories []*triskelev1.Memory) {
 		for _, m := range memories {
-			for _, line := range wrap("· "+headline(m), s.width()-indent, 1) {
-				b.WriteString(strings.Repeat(" ", indent) + s.Dim(line) + "\n")
-			}
+			s.block(b, "· "+headline(m), indent, 1, s.Dim)
 		}
 	}
 	beside(hit.GetSurroundings().GetBefore())
@@ -138,13 +134,9 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	if by := hit.GetMemory().GetSupersededBy(); by != "" {
 		details = append(details, "superseded by "+by)
 	}
-	for _, line := range wrap(strings.Join(details, ", "), s.width()-indent, 0) {
-		b.WriteString(strings.Repeat(" ", indent) + s.Dim(line) + "\n")
-	}
+	s.block(b, strings.Join(details, ", "), indent, 0, s.Dim)
 	if explain {
-		for _, line := range wrap(hit.GetWhy(), s.width()-indent, 0) {
-			b.WriteString(strings.Repeat(" ", indent) + line + "\n")
-		}
+		s.block(b, hit.GetWhy(), indent, 0, nil)
 		s.arithmetic(b, hit, resp.GetFusion(), indent)
 	}
 }

@@ -79,11 +79,10 @@ func (s Style) Line(m *triskelev1.Memory) string {
 	if m.GetSensitive() {
 		marks = append(marks, "sensitive")
 	}
-	text := s.Dim(strings.Join(marks, "  ")) + "\n"
-	for _, line := range wrap(headline(m), s.width()-2, snippetLines) {
-		text += "  " + line + "\n"
-	}
-	return text
+	var b strings.Builder
+	b.WriteString(s.Dim(strings.Join(marks, "  ")) + "\n")
+	s.block(&b, headline(m), 2, snippetLines, nil)
+	return b.String()
 }
 
 // Action returns a curator's action as one word.
@@ -125,9 +124,7 @@ func (s Style) DecisionInFull(d *triskelev1.Decision, memories []*triskelev1.Mem
 	b.WriteString(s.Decision(d))
 	paragraph := func(name, text string) {
 		b.WriteString(s.Dim("  "+name) + "\n")
-		for _, line := range wrap(text, s.width()-4, 0) {
-			b.WriteString("    " + line + "\n")
-		}
+		s.block(&b, text, 4, 0, nil)
 	}
 	for _, m := range memories {
 		paragraph(m.GetId(), headline(m))

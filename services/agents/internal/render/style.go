@@ -180,6 +180,16 @@ func within(text string, width int) int {
 	return n
 }
 
+// block writes a text in at most n lines, as wrap does, with an indent. paint, if not nil, colours them.
+func (s Style) block(b *strings.Builder, text string, indent, n int, paint func(string) string) {
+	for _, line := range wrap(text, s.width()-indent, n) {
+		if paint != nil {
+			line = paint(line)
+		}
+		b.WriteString(strings.Repeat(" ", indent) + line + "\n")
+	}
+}
+
 // Paragraph wraps text to the style's width.
 func (s Style) Paragraph(text string) string {
 	return strings.Join(wrap(text, s.width(), 0), "\n") + "\n"
