@@ -248,13 +248,11 @@ type answering struct {
 	stream *batches // nil for a body that is no stream
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (a answering) WriteHeader(code int) {
 	a.free()
 	a.ResponseWriter.WriteHeader(code)
 }
 
-// Write implements http.ResponseWriter.
 func (a answering) Write(p []byte) (int, error) {
 	a.free()
 	return a.ResponseWriter.Write(p)

@@ -102,7 +102,6 @@ func (w *hurriedWriter) SetWriteDeadline(deadline time.Time) error {
 	return w.control.SetWriteDeadline(deadline)
 }
 
-// Write implements http.ResponseWriter.
 func (w *hurriedWriter) Write(p []byte) (int, error) {
 	written := 0
 	for part := range slices.Chunk(p, writePart) {

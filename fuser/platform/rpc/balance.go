@@ -90,7 +90,6 @@ type replica struct {
 	running atomic.Int64 // calls
 }
 
-// UpdateClientConnState implements balancer.Balancer.
 func (b *roundRobin) UpdateClientConnState(state balancer.ClientConnState) error {
 	return b.Balancer.UpdateClientConnState(balancer.ClientConnState{ResolverState: pickfirst.EnableHealthListener(state.ResolverState)})
 }
@@ -240,7 +239,6 @@ func Outcome(err error, given, patience time.Duration) error {
 // refreshing resolves names every resolveEvery. gRPC does so only when it loses a connection.
 type refreshing struct{ resolver.Builder }
 
-// Build implements resolver.Builder.
 func (r refreshing) Build(target resolver.Target, cc resolver.ClientConn, options resolver.BuildOptions) (resolver.Resolver, error) {
 	inner, err := r.Builder.Build(target, cc, options)
 	if err != nil {
@@ -256,7 +254,6 @@ type refreshed struct {
 	stop func()
 }
 
-// Close implements resolver.Resolver.
 func (r *refreshed) Close() {
 	r.stop()
 	r.Resolver.Close()

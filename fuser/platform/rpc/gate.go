@@ -106,13 +106,10 @@ type serverStream struct {
 	out sink
 }
 
-// Context implements grpc.ServerStream.
 func (s *serverStream) Context() context.Context { return s.in.ctx }
 
-// RecvMsg implements grpc.ServerStream.
 func (s *serverStream) RecvMsg(message any) error { return s.in.next(message) }
 
-// SendMsg implements grpc.ServerStream.
 func (s *serverStream) SendMsg(message any) error { return s.out(s.in.ctx, message) }
 
 // pass runs handle if the gate admits the call.

@@ -137,7 +137,6 @@ func (s *localStream) answer(ctx context.Context, message any) error {
 	}
 }
 
-// Context implements grpc.ClientStream.
 func (s *localStream) Context() context.Context { return s.ctx }
 
 // Header implements grpc.ClientStream. As over a socket, it waits for the first answer. The error of a call that ends without any is its
@@ -149,10 +148,8 @@ func (s *localStream) Header() (_ metadata.MD, err error) {
 	return nil, err
 }
 
-// Trailer implements grpc.ClientStream.
 func (*localStream) Trailer() metadata.MD { return nil }
 
-// CloseSend implements grpc.ClientStream.
 func (s *localStream) CloseSend() error {
 	s.closeSend()
 	return nil
@@ -174,7 +171,6 @@ func (s *localStream) SendMsg(message any) error {
 	return nil
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (s *localStream) RecvMsg(message any) (err error) {
 	answer := s.first
 	if s.first = nil; answer == nil {

@@ -98,7 +98,6 @@ func newKeeper(slow time.Duration, exporter sdktrace.SpanProcessor) *keeper {
 	return &keeper{slow: slow, exporter: exporter, traces: map[trace.TraceID]*held{}}
 }
 
-// OnStart implements sdktrace.SpanProcessor.
 func (k *keeper) OnStart(_ context.Context, span sdktrace.ReadWriteSpan) {
 	if span.SpanContext().IsSampled() {
 		return
@@ -116,7 +115,6 @@ func (k *keeper) OnStart(_ context.Context, span sdktrace.ReadWriteSpan) {
 	h.open[span.SpanContext().SpanID()] = true
 }
 
-// OnEnd implements sdktrace.SpanProcessor.
 func (k *keeper) OnEnd(span sdktrace.ReadOnlySpan) {
 	if span.SpanContext().IsSampled() {
 		k.exporter.OnEnd(span)
@@ -174,13 +172,11 @@ func (k *keeper) worth(span sdktrace.ReadOnlySpan) bool {
 // Shutdown implements sdktrace.SpanProcessor. It drops held spans and leaves the exporter open.
 func (*keeper) Shutdown(context.Context) error { return nil }
 
-// ForceFlush implements sdktrace.SpanProcessor.
 func (k *keeper) ForceFlush(ctx context.Context) error { return k.exporter.ForceFlush(ctx) }
 
 // sampled marks a span as sampled, for exporters that take no others.
 type sampled struct{ sdktrace.ReadOnlySpan }
 
-// SpanContext implements sdktrace.ReadOnlySpan.
 func (s sampled) SpanContext() trace.SpanContext {
 	sc := s.ReadOnlySpan.SpanContext()
 	return sc.WithTraceFlags(sc.TraceFlags().WithSampled(true))

@@ -51,7 +51,6 @@ func (r *Recorder) Watch(id trace.TraceID) (stop func() []*triskelev1.Span) {
 	}
 }
 
-// OnEnd implements sdktrace.SpanProcessor.
 func (r *Recorder) OnEnd(span sdktrace.ReadOnlySpan) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,11 +82,8 @@ func spanToProto(span sdktrace.ReadOnlySpan) *triskelev1.Span {
 	return out
 }
 
-// OnStart implements sdktrace.SpanProcessor.
 func (*Recorder) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-// Shutdown implements sdktrace.SpanProcessor.
 func (*Recorder) Shutdown(context.Context) error { return nil }
 
-// ForceFlush implements sdktrace.SpanProcessor.
 func (*Recorder) ForceFlush(context.Context) error { return nil }

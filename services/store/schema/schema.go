@@ -199,7 +199,6 @@ func appliedMeanwhile(ctx context.Context, db *sql.DB, engine Engine, track stri
 // transaction: another process may apply a step that this one has found missing.
 type onceStore struct{ database.Store }
 
-// Insert implements database.Store.
 func (s onceStore) Insert(ctx context.Context, db database.DBTxConn, req database.InsertRequest) error {
 	_, err := s.GetMigration(ctx, db, req.Version)
 	if err == nil {

@@ -50,7 +50,6 @@ type keeping struct {
 	kept map[string]statement // by query; none is in use
 }
 
-// PrepareContext implements driver.ConnPrepareContext.
 func (c *keeping) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	if s, ok := c.kept[query]; ok {
 		delete(c.kept, query)
@@ -63,7 +62,6 @@ func (c *keeping) PrepareContext(ctx context.Context, query string) (driver.Stmt
 	return lent{s.(statement), c, query}, nil
 }
 
-// Close implements driver.Conn.
 func (c *keeping) Close() error {
 	c.drop()
 	return c.connection.Close()

@@ -197,7 +197,6 @@ type telling struct {
 	told func()
 }
 
-// Index implements queue.Indexer.
 func (t telling) Index(ctx context.Context, records []record.Record) error {
 	defer t.told()
 	return t.Indexer.Index(ctx, records)

@@ -233,7 +233,6 @@ type delayed struct {
 	by   func(leg string) time.Duration
 }
 
-// Search implements triskelev1.LegServiceServer.
 func (d delayed) Search(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
 	if wait := d.by(d.name); wait > 0 {
 		select {
