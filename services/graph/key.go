@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // word is one word of a text.
@@ -105,18 +107,11 @@ func singular(w string) string {
 
 // key is the normal form of consecutive words.
 func key(ws []word) string {
-	var b strings.Builder
-	for i, w := range ws {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		if i == len(ws)-1 {
-			b.WriteString(singular(w.fold))
-		} else {
-			b.WriteString(w.fold)
-		}
+	folded := slice.Map(ws, func(w word) string { return w.fold })
+	if last := len(folded) - 1; last >= 0 {
+		folded[last] = singular(folded[last])
 	}
-	return b.String()
+	return strings.Join(folded, " ")
 }
 
 // phrase is a run of words that may name a concept.

@@ -70,15 +70,9 @@ type scratch struct {
 	mass       []int64
 	weights    []float64
 	neighbours []neighbour
-	facts      []weightedFact
+	facts      []factRef
 	shared     []uint8  // by concept: trigrams shared with a phrase; 0 between phrases
 	sharing    []uint32 // concepts that share some
-}
-
-// weightedFact is a valid fact with its weight.
-type weightedFact struct {
-	factRef
-	weight float64
 }
 
 // visit is a node's state.
@@ -248,14 +242,14 @@ func (w *walker) spreadConcept(v node, mass float64) {
 	}
 	w.arcs += len(row.mentions) + len(row.facts)
 	var factSum float64
-	w.facts = w.facts[:0]
+	w.facts, w.weights = w.facts[:0], w.weights[:0] // valid ones
 	for _, f := range row.facts {
 		if w.n.holds(f, w.time) {
 			weight := 1.
 			if w.named(w.n.fact(f).Relation) {
 				weight = namedRelation
 			}
-			w.facts = append(w.facts, weightedFact{f, weight})
+			w.facts, w.weights = append(w.facts, f), append(w.weights, weight)
 			factSum += weight
 		}
 	}
@@ -269,9 +263,9 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		}
 		w.give(v, memoryAt(a.to), share*float64(a.salience)/mentions, viaMention)
 	}
-	for _, f := range w.facts {
-		fact := w.n.fact(f.factRef)
-		part := share * f.weight / factSum / 2
+	for i, f := range w.facts {
+		fact := w.n.fact(f)
+		part := share * w.weights[i] / factSum / 2
 		other, via := fact.target, fact.Relation
 		if other == v.place() {
 			if other = fact.source; w.from != nil {

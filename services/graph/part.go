@@ -72,19 +72,10 @@ func (n *network) load(ctx context.Context, tx replica.Tx, namespace string) err
 	}
 	n.room(n.rows.Len())
 	var all []edge
-	var row uint32 // of the last memory
-	var last uuid.UUID
-	known, inOrder := false, n.rows.InOrder()
-	find := func(id uuid.UUID) bool {
-		if id != last {
-			last = id
-			row, known = inOrder(id)
-		}
-		return known
-	}
+	find := n.rows.InOrder()
 	if err := readMemories(ctx, tx, namespace, nil, func(id uuid.UUID, m *mention, l *authorLink) {
-		switch {
-		case !find(id):
+		switch row, known := find(id); {
+		case !known:
 		case m != nil:
 			all = append(all, edge{row, n.conceptAt(m.concept), float32(m.salience)})
 		case l != nil:
@@ -97,7 +88,7 @@ func (n *network) load(ctx context.Context, tx replica.Tx, namespace string) err
 		return err
 	}
 	if err := n.facts(ctx, tx, namespace, nil, func(id uuid.UUID, f factRow) {
-		if find(id) {
+		if row, known := find(id); known {
 			of := n.memories[row].states()
 			of.Facts = append(of.Facts, f)
 		}

@@ -69,8 +69,9 @@ const (
 	manyTenths = 255
 	// maxRows is the number of rows that postings can name.
 	maxRows = 1 << 24
-	// termBytes is about the memory of a term without its name and its postings, and manyBytes that of an entry in inverted.many.
-	termBytes, manyBytes = 96, 24
+	// termBytes is about the memory of a term without its name and its postings, postingBytes that of a posting with some room to
+	// grow, and manyBytes that of an entry in inverted.many.
+	termBytes, postingBytes, manyBytes = 96, 5, 24
 )
 
 func newInverted(rows *replica.Rows) *inverted {
@@ -109,18 +110,13 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 		return nil, err
 	}
 	read := make(map[uuid.UUID][]byte, len(ids))
-	for _, id := range ids {
-		read[id] = nil
-	}
 	err = tx.Each(ctx, documents+` AND memory_id = ANY($2::uuid[])`, []any{namespace, ids}, targets, func() error {
 		read[id] = bytes.Clone(row)
 		return nil
 	})
 	return func() {
 		p.set(settings)
-		for _, id := range ids {
-			p.put(ctx, id, read[id])
-		}
+		replica.Replace(p.rows, ids, read, func(row uint32, encoded []byte) { p.put(ctx, row, encoded) }, p.Drop)
 	}, err
 }
 
@@ -147,16 +143,12 @@ func (p *inverted) keeps(name []byte) bool {
 		near(string(name), p.near)
 }
 
-// put replaces the document of a memory by a row of the forward index. Without a row, or with a damaged one, the memory has no
-// document.
-func (p *inverted) put(ctx context.Context, id uuid.UUID, encoded []byte) {
-	row, known := p.rows.Row(id)
-	switch {
-	case !known || row >= maxRows:
-	case encoded == nil || !p.decoded.decodeOf(ctx, id, encoded):
-		p.Drop(row)
-	default:
+// put replaces the document of a row. With a damaged one the memory has none.
+func (p *inverted) put(ctx context.Context, row uint32, encoded []byte) {
+	if row < maxRows && p.decoded.decodeOf(ctx, p.rows.IDs[row], encoded) {
 		p.replace(row, &p.decoded)
+	} else {
+		p.Drop(row)
 	}
 }
 
@@ -220,7 +212,7 @@ func (p *inverted) replace(row uint32, d *document) {
 		}
 	}
 	p.forward[row/pageRows].put(row%pageRows, p.encoded)
-	p.bytes += int64(len(p.encoded))
+	p.bytes += int64(len(p.encoded) + postingBytes*len(p.keys))
 	p.hashes[row], p.lengths[row] = [2]uint64{d.content, d.title}, uint16(d.length)
 	p.documents++
 	p.length += int64(d.length)
@@ -301,7 +293,6 @@ func (p *inverted) insert(number, row uint32, tf, length int) {
 	t := &p.terms[number]
 	t.maxFrequency, t.minLength = max(t.maxFrequency, uint16(tf)), min(t.minLength, uint16(length))
 	posting := row<<8 | uint32(min(tf, manyTenths))
-	p.bytes += 5 // some room to grow
 	if n := len(t.postings); n == 0 || t.postings[n-1] < posting {
 		t.postings = append(t.postings, posting)
 		return
@@ -322,8 +313,8 @@ func (p *inverted) remove(row uint32) {
 			delete(p.many, manyKey{number, row})
 			p.bytes -= manyBytes
 		}
-		t.postings = slices.Delete(t.postings, at, at+1)
-		if p.bytes -= 5; len(t.postings) == 0 {
+		p.bytes -= postingBytes
+		if t.postings = slices.Delete(t.postings, at, at+1); len(t.postings) == 0 {
 			p.emptied = append(p.emptied, number)
 		}
 	}

@@ -128,7 +128,7 @@ func BenchmarkImage(b *testing.B) {
 			b.Run("replace", func(b *testing.B) {
 				i := 0
 				for b.Loop() {
-					image.put(b.Context(), ids[i*7919%size], forward[i*104729%size])
+					image.put(b.Context(), uint32(i*7919%size), forward[i*104729%size])
 					i++
 				}
 			})

@@ -43,8 +43,7 @@ func (m *image) put(r record.Record) {
 	if r.SupersededBy != uuid.Nil {
 		memory.To = r.UpdatedAt.UnixMicro()
 	}
-	m.rows.Put(memory)
-	m.index.put(context.Background(), r.ID, encode(r, m.index.settings.language().occurrences(r)))
+	m.index.put(context.Background(), m.rows.Put(memory), encode(r, m.index.settings.language().occurrences(r)))
 	m.records[r.ID] = r
 }
 
@@ -487,7 +486,7 @@ func TestDamagedDocument(t *testing.T) {
 	m.put(r)
 	m.put(other)
 	row := encode(r, m.index.settings.language().occurrences(r))
-	m.index.put(t.Context(), r.ID, row[:len(row)-1])
+	m.index.put(t.Context(), m.rows.Put(replica.Memory{ID: r.ID}), row[:len(row)-1])
 	if hits := m.search(t, leg.Query{Text: "heron", Depth: 10, Filter: record.Filter{IncludeSuperseded: true}}).Hits; len(hits) != 1 || hits[0].ID != other.ID {
 		t.Errorf("got the hits %+v, want the other memory alone", hits)
 	}
@@ -633,9 +632,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 	row := encode(record.Record{}, occurrences)
 	for range memories {
-		id := uuid.New()
-		m.rows.Put(replica.Memory{ID: id})
-		m.index.put(t.Context(), id, row)
+		m.index.put(t.Context(), m.rows.Put(replica.Memory{ID: uuid.New()}), row)
 	}
 	var words []string
 	for term := range maxTerms {

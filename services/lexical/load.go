@@ -149,6 +149,5 @@ func (p *inverted) makeRoom(counted *tallies) {
 		if t.postings = make([]uint32, n); n == 0 {
 			p.emptied = append(p.emptied, uint32(number))
 		}
-		p.bytes += 5 * int64(n)
 	}
 }

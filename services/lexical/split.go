@@ -68,17 +68,14 @@ func sameWords(a, b record.Record) bool {
 func rowsOf(ctx context.Context, records []record.Record, settings map[string]Settings, vectors bool) ([]row, error) {
 	rows := make([]row, len(records))
 	var working errgroup.Group
-	share := (len(records) + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0)
-	for from := 0; from < len(records); from += share {
+	working.SetLimit(runtime.GOMAXPROCS(0))
+	for i, r := range records {
 		working.Go(func() error {
 			return panics.Catch(ctx, nil, "split into words", func() error {
-				for i := from; i < min(from+share, len(records)); i++ {
-					r := records[i]
-					name := cmp.Or(settings[r.Namespace].Language, DefaultSettings().Language)
-					found := languages[name].occurrences(r)
-					if rows[i] = (row{of: r, language: name, terms: encode(r, found)}); vectors {
-						rows[i].tsvector = tsvector(found)
-					}
+				name := cmp.Or(settings[r.Namespace].Language, DefaultSettings().Language)
+				found := languages[name].occurrences(r)
+				if rows[i] = (row{of: r, language: name, terms: encode(r, found)}); vectors {
+					rows[i].tsvector = tsvector(found)
 				}
 				return nil
 			})

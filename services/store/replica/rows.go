@@ -72,15 +72,19 @@ func (r *Rows) Count() int { return r.byID.Len() }
 // Row returns the row of a memory.
 func (r *Rows) Row(id uuid.UUID) (row uint32, known bool) { return r.byID.Find(id) }
 
-// InOrder returns a Row for callers that ask for memories in the order of rows, nearly. It hardly ever looks into the map.
+// InOrder returns a Row for callers that ask for memories in the order of rows, nearly, and for some repeatedly. It hardly ever
+// looks into the map.
 func (r *Rows) InOrder() func(id uuid.UUID) (row uint32, known bool) {
-	next := uint32(0)
+	last := uint32(0)
 	return func(id uuid.UUID) (row uint32, known bool) {
-		if row, known = next, int(next) < len(r.IDs) && r.IDs[next] == id; !known {
-			row, known = r.Row(id)
+		for row = last; row <= last+1 && int(row) < len(r.IDs); row++ {
+			if r.IDs[row] == id {
+				last = row
+				return row, true
+			}
 		}
-		if known {
-			next = row + 1
+		if row, known = r.Row(id); known {
+			last = row
 		}
 		return row, known
 	}
