@@ -32,20 +32,20 @@ const (
 	defaultExactUpTo = 12_000
 )
 
-// searchInSQL searches the stored vectors. cause is why the namespace is not in memory. A namespace that is known to be too large for memory is searched through the index, once that
-// is built.
+// searchInSQL searches the stored vectors. cause is why the namespace is not in memory.
 func (l *Leg) searchInSQL(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, cut string, err error) {
 	s := search{l, q, vector}
-	some, all, err := s.exact(ctx, l.ExactUpTo)
-	if err != nil || all {
-		return aboveMinScore(some, q), "", err
+	hits, all, err := s.exact(ctx, l.ExactUpTo)
+	if err == nil && !all {
+		rest, cancel := context.WithTimeout(ctx, restOf(ctx)) // leaves time to answer with these hits
+		defer cancel()
+		if others, failed := s.others(rest, cause); postgres.IsTimeout(failed) && ctx.Err() == nil {
+			cut = fmt.Sprintf("only %d vectors were compared in time", l.ExactUpTo+1)
+		} else {
+			hits, err = others, failed
+		}
 	}
-	rest, cancel := context.WithTimeout(ctx, restOf(ctx)) // leaves time to answer with some
-	defer cancel()
-	if hits, err = s.others(rest, cause); postgres.IsTimeout(err) && ctx.Err() == nil {
-		return aboveMinScore(some, q), fmt.Sprintf("only %d vectors were compared in time", l.ExactUpTo+1), nil
-	}
-	return aboveMinScore(hits, q), "", err
+	return slices.DeleteFunc(hits, func(hit leg.Hit) bool { return q.MinScore != nil && hit.Score < *q.MinScore }), cut, err
 }
 
 // restOf is the time that comparing all vectors may take.
@@ -58,7 +58,8 @@ func restOf(ctx context.Context) time.Duration {
 	return left - max(left/20, 5*time.Millisecond)
 }
 
-// others searches what an exact search of the first vectors has left.
+// others searches what an exact search of the first vectors has left: through the index, which is built once a namespace is known to be
+// too large for memory.
 func (s search) others(ctx context.Context, cause error) (hits []leg.Hit, err error) {
 	built, err := s.hasIndex(ctx)
 	switch {
@@ -159,11 +160,6 @@ func (s search) run(ctx context.Context, settings map[string]string, statement s
 		return struct{}{}, err
 	})
 	return hits, compared, err
-}
-
-// aboveMinScore removes hits below the query's minimum score.
-func aboveMinScore(hits []leg.Hit, q leg.Query) []leg.Hit {
-	return slices.DeleteFunc(hits, func(hit leg.Hit) bool { return q.MinScore != nil && hit.Score < *q.MinScore })
 }
 
 // hnswIndex is the HNSW index of a model's vectors. It is built when a namespace is found too large for memory.

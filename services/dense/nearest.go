@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/replica"
 )
@@ -85,20 +86,16 @@ func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, r
 	}
 	best := keepBest(c.candidates[:scored], depth)
 	lenders := len(keepBest(best, leg.Lenders)) // at the front now
-	found := scoredOf(best)
+	found := slice.Map(best, candidate.scored)
 	if q.Borrows(c.rows) {
 		found = q.Lent(c.rows, c.selection, found, lenders, c.lend)
 	}
 	return q.Hits(c.rows, found), reason, nil
 }
 
-// scoredOf returns candidates with their exact scores.
-func scoredOf(candidates []candidate) []leg.Scored {
-	found := make([]leg.Scored, len(candidates))
-	for i, c := range candidates {
-		found[i] = leg.Scored{Row: c.row, Score: fromUnits(c.score), Own: fromUnits(c.score)}
-	}
-	return found
+// scored returns a candidate with its exact score.
+func (c candidate) scored() leg.Scored {
+	return leg.Scored{Row: c.row, Score: fromUnits(c.score), Own: fromUnits(c.score)}
 }
 
 // lend implements leg.Lender. A row moves towards the neighbour that lifts it most, by that one's share. So a score is still a
@@ -277,7 +274,7 @@ func selectedIn(selected []uint64, group int) uint32 {
 // again while that changes the best. It returns the number of candidates that it scored until the deadline.
 func (c comparison) scoreLikeliest(ctx context.Context, n, depth int) (scored int, inTime bool, err error) {
 	for more := true; more && scored < len(c.candidates); {
-		bound := float32(math.Inf(-1)) // scores below are not among the best
+		bound := lowest // scores below are not among the best
 		if best := keepBest(c.candidates[:scored], depth); len(best) >= depth {
 			bound = worst(best)
 		}

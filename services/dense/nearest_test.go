@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
@@ -405,7 +406,7 @@ func TestLikelyAreNearest(t *testing.T) {
 				if _, _, err := c.scoreLikeliest(t.Context(), 2*len(c.candidates), depth); err != nil {
 					t.Fatal(err)
 				}
-				want := q.Hits(c.rows, scoredOf(c.candidates))
+				want := q.Hits(c.rows, slice.Map(c.candidates, candidate.scored))
 				if len(got) != len(want) {
 					t.Fatalf("got %d hits, want %d", len(got), len(want))
 				}

@@ -50,27 +50,11 @@ const (
 	precision = 1e12
 )
 
-// Config is what the leg searches by.
+// Config is what the leg searches by, as flags. Without a traversal it is PageRank.
 type Config struct {
-	// Traversal is the default of searches; unspecified is PageRank. On PostgreSQL, PageRank falls back to hop decay in SQL if the
-	// namespace's graph is not in memory.
-	Traversal triskelev1.Traversal
-	// Embedder makes vectors of concepts, facts and queries, so that a query also links by meaning. It
-	// may be nil.
-	Embedder embed.Embedder
-}
-
-// Flags are settings for operators.
-type Flags struct {
 	Traversal string `name:"graph-traversal" help:"How the graph leg searches when a request doesn't say: pagerank or hop-decay." enum:"pagerank,hop-decay" default:"pagerank" env:"TRISKELE_GRAPH_TRAVERSAL"`
-}
-
-// Config returns these settings.
-func (f Flags) Config() (c Config) {
-	if f.Traversal == "hop-decay" {
-		c.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY
-	}
-	return c
+	// Embedder makes vectors of concepts, facts and queries, so that a query also links by meaning. It may be nil.
+	Embedder embed.Embedder `kong:"-"`
 }
 
 // specificity weighs a concept by its mentions: 0.76 for one, 0.22 for a hundred.

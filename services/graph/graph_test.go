@@ -27,7 +27,7 @@ const ns = "acme/assistant"
 
 func open(f *storetest.Fixture) *graph.Leg {
 	config := graph.Config{}
-	config.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY // unless a test says
+	config.Traversal = "hop-decay" // unless a test says
 	return openWith(f, config)
 }
 

@@ -395,13 +395,6 @@ func (n *network) rank(ctx context.Context, q leg.Query, pass func(row uint32) b
 	for _, s := range starts {
 		w.starts[s.node] = true
 	}
-	var total float64
-	for _, s := range seeds {
-		total += s.weight
-	}
-	for i := range seeds {
-		seeds[i].weight /= total
-	}
 	w.begin()
 	defer w.end()
 	w.run(seeds)

@@ -53,7 +53,11 @@ func New(store sqldb.Store, images *replica.Set, q *queue.Queue, config Config) 
 
 // Search implements leg.Searcher. Only a query without linked names is embedded.
 func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err error) {
-	q.Traversal = cmp.Or(q.Traversal, l.config.Traversal, triskelev1.Traversal_TRAVERSAL_PAGERANK)
+	traversal := triskelev1.Traversal_TRAVERSAL_PAGERANK
+	if l.config.Traversal == "hop-decay" {
+		traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY
+	}
+	q.Traversal = cmp.Or(q.Traversal, traversal)
 	text := words(q.Text, maxQueryWords)
 	ps := phrases(text, maxNameWords)
 	result = leg.Abstained(scoreKind(q.Traversal), reasonNoWords)

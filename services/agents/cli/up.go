@@ -36,7 +36,7 @@ type upCmd struct {
 	Web      web.Flags     `embed:"" group:"Address and callers:"`
 	databaseFlags
 	Embedder  open.Flags           `embed:"" group:"Embedder:"`
-	Graph     graph.Flags          `embed:"" group:"Graph leg:"`
+	Graph     graph.Config         `embed:"" group:"Graph leg:"`
 	Lexical   lexical.Config       `embed:"" group:"Lexical leg:"`
 	Curator   curator.Config       `embed:"" prefix:"curator-" group:"Curator:"`
 	Extractor extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
@@ -109,7 +109,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
-		Lexical: c.Lexical, Search: c.Search, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
+		Lexical: c.Lexical, Search: c.Search, Graph: c.Graph, Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err

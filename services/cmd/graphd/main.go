@@ -17,7 +17,7 @@ import (
 )
 
 type flags struct {
-	Graph     graph.Flags      `embed:"" group:"Graph leg:"`
+	Graph     graph.Config     `embed:"" group:"Graph leg:"`
 	Search    replica.Config   `embed:"" group:"Search in memory:"`
 	Embedder  open.Flags       `embed:"" group:"Embedder:"`
 	Extractor extractor.Config `embed:"" prefix:"extractor-" group:"Extractor:"`
@@ -27,7 +27,7 @@ func main() {
 	var f flags
 	daemon.Main("graph", "Serves the graph leg (search by the names that memories share) and maintains its index.", "127.0.0.1:7403", "graph",
 		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			config := f.Graph.Config()
+			config := f.Graph
 			var err error
 			if config.Embedder, err = daemon.Embedder(f.Embedder, tel); err != nil {
 				return daemon.Service{}, err
