@@ -103,8 +103,7 @@ func appendHalves(halves []uint16, stored []byte, dimensions int) ([]uint16, err
 	return halves, nil
 }
 
-// appendSent is appendHalves for PostgreSQL's binary halfvec: two 16-bit numbers, then the components, all big-endian. It
-// changes sent.
+// appendSent is appendHalves for PostgreSQL's binary halfvec: two 16-bit numbers, then big-endian components. It changes sent.
 func appendSent(halves []uint16, sent []byte, dimensions int) ([]uint16, error) {
 	if len(sent) != 4+2*dimensions {
 		return halves, fmt.Errorf("a stored vector has %d bytes, not %d", len(sent)-4, 2*dimensions)

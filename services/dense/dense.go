@@ -43,8 +43,7 @@ const cosine = triskelev1.ScoreKind_SCORE_KIND_COSINE
 // maxDimensions is the limit of an HNSW index on halfvec.
 const maxDimensions = 4000
 
-// scoreUnits is the number of score units in 1. Scores are rounded to units, so that the order of summation does
-// not decide between equal vectors.
+// scoreUnits is the number of score units in 1. Scores are rounded to units: the order of sums must not part equal vectors.
 const scoreUnits = 1_000_000
 
 func checkModel(m embed.Model) error {
@@ -113,8 +112,7 @@ func notEmbedded(cause error) error {
 	return &leg.UnableError{Reason: "the query could not be embedded: the embedder failed", Cause: cause}
 }
 
-// queryVector returns the query's vector in unit form, or nil and the reason. A reason with a vector means that the
-// fallback embedder made it.
+// queryVector returns the query's vector in unit form, or nil and the reason. With a reason, the fallback embedder made it.
 func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vector []float32, reason string, err error) {
 	model := embedder.Model()
 	switch {
@@ -157,8 +155,8 @@ type embedding struct {
 	vector []float32
 }
 
-// embedRecords embeds the newest revision of each record in one call. Sensitive ones need permission and a local model. The result is sorted by
-// key, so that transactions lock rows in the same order.
+// embedRecords embeds the newest revision of each record in one call, sorted by key: transactions lock rows in one order. Sensitive
+// ones need permission and a local model.
 func embedRecords(ctx context.Context, embedder embed.Embedder, records []record.Record, sensitive bool) ([]embedding, error) {
 	model := embedder.Model()
 	var embeddings []embedding
@@ -196,8 +194,7 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 	return embeddings, nil
 }
 
-// text is the embedded text of a record: title and content. Keywords serve the lexical search and would blur
-// the vector.
+// text is the embedded text of a record: title and content. Keywords would blur the vector.
 func text(r record.Record) string {
 	if r.Title == "" {
 		return r.Content
@@ -205,8 +202,7 @@ func text(r record.Record) string {
 	return r.Title + "\n" + r.Content
 }
 
-// share returns the time when a part, 0 to 1, of ctx's remaining time has passed. It is zero without a
-// deadline.
+// share returns the time when a part, 0 to 1, of ctx's remaining time has passed. It is zero without a deadline.
 func share(ctx context.Context, part float64) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {

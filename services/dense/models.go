@@ -194,9 +194,8 @@ func stateIn(ctx context.Context, db sqldb.Scoped, model int64, lock string) (s 
 	return s, err
 }
 
-// put writes embeddings of different memories if the model has the given status, else it returns a *statusError. It skips embeddings
-// of an older revision than stored, of deleted memories, of memories with changed sensitivity, and of sensitive ones without
-// permission.
+// put writes embeddings of different memories if the model has the given status, else it returns a *statusError. It skips those of
+// older revisions, of memories that are deleted or of changed sensitivity, and of sensitive ones without permission.
 func (m *Models) put(ctx context.Context, model int64, embeddings []embedding, status Status) error {
 	return m.store.Write(ctx, "", func(tx sqldb.Tx) error { return putIn(ctx, tx, model, embeddings, status) })
 }
@@ -285,8 +284,7 @@ const fromLacking = `FROM memory.memories m
 		AND NOT EXISTS (SELECT 1 FROM dense.vectors v
 			WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = $1 AND v.revision >= m.revision)`
 
-// activate atomically retires the active model, activates the building one, and enqueues memories without a vector. A remote model
-// loses sensitive memories.
+// activate replaces the active model by the building one, and enqueues memories without a vector. A remote model loses sensitive ones.
 func (m *Models) activate(ctx context.Context, model int64) (queued int64, err error) {
 	err = m.change(ctx, func(tx sqldb.Tx) error {
 		state, err := stateIn(ctx, tx.In(postgres.Entered), model, "")

@@ -49,8 +49,7 @@ func (m *Models) alone(ctx context.Context, fn func() error) error {
 	})
 }
 
-// prepare builds each partition's index concurrently and attaches them to the table's index. An index is wanted once a
-// namespace was too large for memory, never on SQLite.
+// prepare builds each partition's index concurrently and attaches it to the table's, if a namespace was ever too large for memory.
 func (m *Models) prepare(ctx context.Context, id int64, model embed.Model) error {
 	if m.store.File != nil {
 		return nil

@@ -59,8 +59,7 @@ type comparison struct {
 	until     time.Time // its deadline
 }
 
-// nearest returns the selected memories whose vectors are the most similar to the query, in the order of results. It does
-// not depend on the rows' numbers. A reason says what cut it short.
+// nearest returns the selected memories with the most similar vectors, whatever their rows' numbers. A reason says what cut it short.
 func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, reason string, err error) {
 	total := c.count
 	if c.selection.Narrow() {
@@ -147,9 +146,8 @@ func (c comparison) all() {
 	}
 }
 
-// likely makes candidates of selected rows with their estimates: the n best, and those that tie with the last. A reason says what
-// cut it short. It samples the estimates first, for a bound that about three times n reach. If fewer than n reach it, it begins
-// again with a lower one.
+// likely makes candidates of selected rows with their estimates: the n best, and those that tie with the last. It samples the
+// estimates first, for a bound that about three times n reach, and begins again with a lower one if fewer than n do.
 func (c comparison) likely(ctx context.Context, n, total int) (reason string, err error) {
 	e := newEstimator(c.query)
 	c.candidates = c.candidates[:0]
@@ -228,8 +226,7 @@ func (c comparison) scan(ctx context.Context, e estimator, groups int, bound flo
 	return fmt.Sprintf("only %d of %d vectors were compared in time", n*groupRows, groups*groupRows), ctx.Err()
 }
 
-// estimateGroups adds the selected rows of groups whose estimates are not below a bound. It skips groups of which a filter selects
-// nothing.
+// estimateGroups adds the selected rows of groups whose estimates are not below a bound.
 func (c comparison) estimateGroups(e estimator, from, end int, bound float32) {
 	const blockGroups = blockRows / groupRows
 	selected, size := c.selection.Bits(), groupBytes(c.of.queried)

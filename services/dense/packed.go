@@ -25,14 +25,12 @@ func wholePacks(dimensions int) int { return (dimensions + packed - 1) / packed 
 // packedBytes is the size of a vector.
 func packedBytes(dimensions int) int { return wholePacks(dimensions) / packed * packBytes }
 
-// hasAVX2 says that the processor has the instructions for comparing vectors, as nearly all have since 2015. Results are equal to the
-// last bit without them.
+// hasAVX2 says that the processor has the instructions for comparing vectors. Results are equal to the last bit without them.
 var hasAVX2 atomic.Bool // tests change it
 
 func init() { hasAVX2.Store(cpu.X86.HasAVX2) }
 
-// halfScale restores a half-precision number whose bits were moved to single precision: the exponents' biases differ
-// by 112.
+// halfScale restores a half-precision number whose bits were moved to single precision: the exponents' biases differ by 112.
 const halfScale = 0x1p112
 
 // moved returns a half-precision number / halfScale.
@@ -40,8 +38,7 @@ func moved(half uint16) float32 {
 	return math.Float32frombits(uint32(int32(int16(half))<<13) & 0x8fffe000)
 }
 
-// inSteps rounds half-precision components to steps, and fills the last pack up with zeros. It returns the step, and the sum of the
-// squared numbers of steps.
+// inSteps rounds half-precision components to steps, with zeros up to a whole pack. squares is the sum of the squared numbers.
 func inSteps(to []int16, halves []uint16) (steps []int16, step float32, squares int64) {
 	steps = append(to[:0], make([]int16, wholePacks(len(halves)))...)
 	fast, largest := 0, [packed]uint16{}

@@ -38,9 +38,8 @@ type Reembedded struct {
 	Queued   int64 // memories left to the dense index's worker
 }
 
-// Reembed activates the embedder's model. It embeds every memory without a current vector while the active model serves,
-// and then switches. It can be interrupted and resumed. If the model is already active, it embeds the missing
-// vectors. perSecond bounds the memories per second; 0 means no limit.
+// Reembed activates the embedder's model: it embeds every memory that lacks a vector while the active model serves, and then switches.
+// It can be interrupted and resumed. perSecond bounds the memories per second; 0 means no limit.
 func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond int, report func(Progress)) (done Reembedded, err error) {
 	done.Active = embedder.Model()
 	if err := checkModel(done.Active); err != nil {
@@ -194,8 +193,7 @@ func (m *Models) Cancel(ctx context.Context, report func(Progress)) (cancelled M
 	return cancelled, true, m.remove(ctx, []ModelInfo{cancelled}, report)
 }
 
-// Prune removes the retired models with their vectors and returns them. Processes configured for them can no
-// longer search.
+// Prune removes the retired models with their vectors and returns them. Processes configured for them can no longer search.
 func (m *Models) Prune(ctx context.Context, report func(Progress)) ([]ModelInfo, error) {
 	models, err := m.List(ctx)
 	if err != nil {

@@ -26,8 +26,7 @@ import (
 type Leg struct {
 	queue.Follower
 	*postgres.Standby
-	// ExactUpTo is the number of a namespace's or filter's memories that are compared exactly in the database. Above it the
-	// index is used, if there is one. Set it before the first search.
+	// ExactUpTo is how many memories are compared exactly in the database before an index is used. Set it before the first search.
 	ExactUpTo int
 
 	images   *replica.Set
@@ -51,8 +50,6 @@ var (
 
 // New returns the leg for the embedder's model. It registers the model if none is active. Another active model is an error.
 // Building an index for namespaces that are too large for memory ends with ctx.
-//
-// On SQLite, a namespace that is not in memory has no hits.
 func New(ctx context.Context, store sqldb.Store, images *replica.Set, embedder embed.Embedder, tasks *queue.Queue) (*Leg, error) {
 	l := &Leg{
 		Follower: queue.Follow(tasks, indexName), Standby: store.Standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: NewModels(store),

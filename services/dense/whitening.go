@@ -26,8 +26,7 @@ import (
 const (
 	// leastWhitened vectors are needed. A sample has up to mostSampled.
 	leastWhitened, mostSampled = 128, 2048
-	// directions of greatest variance are divided by the root of their variance + floor, as multiples of the mean variance. The
-	// last of them keeps its size.
+	// directions of greatest variance are divided by the root of their variance + floor, in mean variances. The last keeps its size.
 	directions, floor = 64, 0.3
 	// evenVectors of equal variance in all directions are added to the sample.
 	evenVectors = 200
@@ -61,8 +60,7 @@ func (w *whitening) of(vector []float32) []float32 {
 	return vector
 }
 
-// whiten returns the vector of a query's text for this namespace. A vector that the caller gave stays as it is, and so does
-// any as long as there are no directions.
+// whiten returns the vector of a query's text for this namespace. A vector that the caller gave stays as it is.
 func (m *matrix) whiten(q leg.Query, vector []float32) []float32 {
 	if w := m.whitening.Load(); w != nil && m.count >= leastWhitened && len(q.Vector) == 0 {
 		return w.of(vector)
@@ -70,8 +68,7 @@ func (m *matrix) whiten(q leg.Query, vector []float32) []float32 {
 	return vector
 }
 
-// lacking has directions computed if a query needs them and there are none, or old ones. It returns a channel that is closed when
-// there are the first ones, or nil if there is nothing to wait for.
+// lacking has directions computed if a query needs them and there are none, or old ones. A channel is closed once there are the first.
 func (m *matrix) lacking(ctx context.Context, q leg.Query) (made <-chan struct{}) {
 	if m.count < leastWhitened || len(q.Vector) > 0 {
 		return nil

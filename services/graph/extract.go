@@ -182,8 +182,7 @@ func joined(run []word) string {
 	return b.String()
 }
 
-// plausible reports whether a capitalised word at the start of a sentence may be a name. A word before a colon is
-// a speaker, unless it is a common word.
+// plausible reports whether a capitalised word at the start of a sentence may be a name. One before a colon may be a speaker.
 func plausible(w word, lower map[string]bool) bool {
 	return identifier(w.raw) || !commonWords[w.fold] && !opens(w.fold) && (w.next == ':' || !lower[w.fold])
 }

@@ -18,8 +18,7 @@ import (
 const ExtractionQueue = "extraction"
 
 const (
-	// sameThing is how similar a name must be to a concept to resolve to it. 0 is unlike, 1 is the name
-	// itself.
+	// sameThing is how similar a name must be to a concept to resolve to it. 0 is unlike, 1 is the name itself.
 	sameThing = 0.9
 	// maxExtractedFacts bounds the facts per memory.
 	maxExtractedFacts = 64
@@ -76,8 +75,7 @@ func (l *Leg) EnqueueExtraction(ctx context.Context, namespace string) (n int64,
 	return n, err
 }
 
-// Unread returns the ids of records that a model may and should read: current revision, not sensitive, not
-// superseded, and text not read before.
+// Unread returns the ids of records that a model may and should read: current, not sensitive, not superseded, and not read before.
 func (l *Leg) Unread(ctx context.Context, namespace string, records []record.Record) ([]uuid.UUID, error) {
 	var given sqldb.Rows
 	for _, r := range records {
@@ -133,8 +131,7 @@ func (l *Leg) Extracted(ctx context.Context, namespace string) (x Extracted, err
 	return x, err
 }
 
-// Resolve maps names to the names of known concepts: the concept with the same key, else the most
-// similar one above sameThing. Unresolved names are left out.
+// Resolve maps names to those of known concepts: with the same key, else the most similar one above sameThing.
 func (l *Leg) Resolve(ctx context.Context, namespace string, names []string) (map[string]string, error) {
 	found := map[string]int64{}
 	unknown := slices.Clone(names)

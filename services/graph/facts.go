@@ -18,8 +18,7 @@ import (
 // Origin is a fact's source.
 type Origin string
 
-// The origins of facts. Indexing replaces facts from the text. The others last as long as their
-// memory.
+// The origins of facts. Indexing replaces facts from the text. The others last as long as their memory.
 const (
 	OriginText   Origin = "text"
 	OriginImport Origin = "import"
@@ -111,9 +110,8 @@ func statements(facts []Fact) (list []statement, err error) {
 	return list, nil
 }
 
-// PutFacts stores facts of a namespace atomically and returns their number. A fact replaces one with the same memory,
-// subject, relation and object. Facts of missing or sensitive memories are skipped. If the embedder fails, the facts
-// are stored without vectors.
+// PutFacts stores facts of a namespace atomically and returns their number. A fact replaces one with the same memory, subject,
+// relation and object. Facts of missing or sensitive memories are skipped. If the embedder fails, they have no vectors.
 func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (stored int, err error) {
 	list, err := statements(facts)
 	if err != nil || len(list) == 0 {
@@ -158,8 +156,7 @@ func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin Origin,
 	return len(statements), tx.In(postgres.Entered).Send(ctx, b)
 }
 
-// putStatements stores statements. One replaces another that differs in its time or origin, but no model's an import's, and no text's
-// any.
+// putStatements stores statements. One replaces another of other times or origin, but no model's an import's, and no text's any.
 func putStatements(b *sqldb.Batch, namespace string, origin Origin, statements []statement) {
 	rows := slice.Map(statements, func(s statement) []any {
 		return []any{s.memory, s.source, s.target, s.relation, s.single, s.from, s.to}

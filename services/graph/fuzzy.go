@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// nearEnough is the least similarity of a phrase and a name: the Dice coefficient of their trigrams. One wrong letter
-	// in eight gives .63.
+	// nearEnough is the least Dice coefficient of the trigrams of a phrase and a name. One wrong letter in eight gives .63.
 	nearEnough = 0.6
 	// maxNear bounds the fuzzy matches, maxTrigrams the trigrams of a phrase.
 	maxNear     = 5
@@ -22,8 +21,7 @@ const (
 	indexAtOnce = 128
 )
 
-// fuzzyIndex finds concepts by the trigrams of their keys. Searches that use it build it together, as far as each has time; most
-// do not.
+// fuzzyIndex finds concepts by the trigrams of their keys. Searches that use it build it together, as far as each has time.
 type fuzzyIndex struct {
 	mu       sync.Mutex           // of searches, until it is built
 	next     int                  // concepts from here on are not indexed yet
@@ -32,8 +30,7 @@ type fuzzyIndex struct {
 	sizes    []uint8 // trigrams per concept; 0 means not indexed
 }
 
-// add adds a concept that got its key, if it is one of those that are indexed. remove removes one. Both are called when nobody
-// searches.
+// add adds a concept that got its key, if it is one of those that are indexed. It is called when nobody searches, as remove is.
 func (f *fuzzyIndex) add(concept uint32, key string) {
 	if int(concept) >= f.next {
 		return

@@ -34,8 +34,7 @@ const (
 	// maxConcepts bounds the concepts of a memory, maxPaired the co-mentioned ones.
 	maxConcepts = 32
 	maxPaired   = 12
-	// maxMentions bounds the memories per concept of the query. The largest ids are kept, which are the
-	// newest.
+	// maxMentions bounds the memories per concept of the query. The largest ids are kept, which are the newest.
 	maxMentions = 1000
 	// maxHops is how far hop decay goes from the query's concepts. Each hop passes on the share hopDecay of the weight. maxFrontier
 	// bounds the concepts that are kept after each hop, by weight.
@@ -77,8 +76,7 @@ const (
 	searchedInSQL = ": searched by hop decay in SQL"
 )
 
-// candidates bounds the memories that hop decay checks against the filter. It is ample for a filter that only drops
-// superseded and expired ones.
+// candidates bounds the memories that hop decay checks: ample for a filter that only drops superseded and expired ones.
 func candidates(q leg.Query) int {
 	if q.Filter.Narrow() {
 		return 5000

@@ -8,9 +8,8 @@ import (
 	"github.com/triskele/triskele/services/leg"
 )
 
-// hopWalk searches a network by hop decay. The query's concepts have weights. Each hop passes a share to concepts of the
-// same memories and to the other ends of facts. A memory's score sums its concepts' weights. It lends part of its score
-// to memories linked by authors.
+// hopWalk searches a network by hop decay. Each hop passes a share of the concepts' weights to concepts of the same memories and to the
+// other ends of facts. A memory's score sums its concepts' weights, and it lends part of that along authors' links.
 type hopWalk struct {
 	n    *network
 	time moment
@@ -75,8 +74,7 @@ func (n *network) starts(ps []phrase) []start {
 	return link(ps, known, int64(n.indexed))
 }
 
-// next returns the heaviest unseen concepts one hop from the frontier. Concepts with more than degree mentions pass
-// nothing on.
+// next returns the heaviest unseen concepts one hop from the frontier. Those with more than degree mentions pass nothing on.
 func (h *hopWalk) next(frontier map[uint32]float64, degree int, seen map[uint32]bool) map[uint32]float64 {
 	for c := range frontier {
 		seen[c] = true
@@ -118,8 +116,7 @@ func (h *hopWalk) next(frontier map[uint32]float64, degree int, seen map[uint32]
 	return out
 }
 
-// together gives weight to a memory's other salient concepts, if this one is salient too. Fewer concepts give
-// stronger links. A stated fact replaces the co-mention.
+// together gives weight to a memory's other salient concepts, if this one is salient too. A stated fact replaces the co-mention.
 func (h *hopWalk) together(c, memory uint32, give func(uint32, float64, string, bool)) {
 	var top []arc
 	for _, a := range h.n.memories[memory].mentions {

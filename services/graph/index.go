@@ -65,8 +65,7 @@ func (l *Leg) Prepare(_ context.Context, records []record.Record) (sqldb.Putter,
 	}, nil
 }
 
-// putDocuments replaces the documents of one namespace, which are current. Fresh ones replace none. It returns the concepts that they
-// mention saliently.
+// putDocuments replaces current documents of a namespace. Fresh ones replace none. It returns the concepts that they mention saliently.
 func putDocuments(ctx context.Context, tx sqldb.Tx, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
 	if len(docs) == 0 {
 		return nil, nil
@@ -109,9 +108,8 @@ func putDocuments(ctx context.Context, tx sqldb.Tx, namespace string, docs []doc
 	return salient(slices.Concat(now...)), tx.In(postgres.Entered).Send(ctx, b)
 }
 
-// knownConcepts enters a namespace, and returns which phrases are known concepts, after the statements of a batch. If the namespace has fewer concepts than there
-// are phrases, it returns them all: that is faster than to look up each. SQLite reads an index of ids alone, since a table's page has few
-// rows: they hold vectors.
+// knownConcepts enters a namespace, runs a batch, and returns which phrases are known concepts. If there are fewer concepts than phrases,
+// it returns them all, which is faster. SQLite reads an index of ids alone: rows hold vectors.
 func knownConcepts(ctx context.Context, tx sqldb.Tx, namespace string, b *sqldb.Batch, phrases []phrase) (map[int64]bool, error) {
 	known, ids, table := map[int64]bool{}, conceptIDs(phrases), tx.DB().Dialect("graph.concepts", "graph_concepts INDEXED BY graph_concepts_by_id")
 	var id int64
@@ -153,8 +151,7 @@ func documents(records []record.Record) (namespaces []string, byNamespace map[st
 	return namespaces, byNamespace
 }
 
-// linkedTogether is how many documents in a row are linked to each other's concepts, besides those that were known before. Ranks
-// depend a little on it, and were measured with this number.
+// linkedTogether is how many documents in a row are linked to each other's concepts. Ranks were measured with this number.
 const linkedTogether = 64
 
 // mentionsIn returns the mentions of each document. known are the concepts before the documents; those of the documents are added.
@@ -185,8 +182,7 @@ func salient(mentions []mention) []int64 {
 	return slices.Compact(ids)
 }
 
-// mentions returns the document's concepts and the known ones in its text, most salient first, and the ends of the
-// memory's facts.
+// mentions returns the document's concepts and the known ones in its text, most salient first, and the ends of its facts.
 func (d document) mentions(known map[int64]bool, ends []int64) []mention {
 	var out []mention
 	seen := map[int64]bool{}
@@ -224,8 +220,7 @@ func documentIDs(docs []document) []uuid.UUID {
 	return slice.Map(docs, func(d document) uuid.UUID { return d.record.ID })
 }
 
-// endKey hashes a memory's id for the far end of a link. A link outlives its target and must not reveal the deleted
-// id.
+// endKey hashes a memory's id for the far end of a link. A link outlives its target and must not reveal the deleted id.
 func endKey(memory uuid.UUID) int64 { return hash("memory " + string(memory[:])) }
 
 // authorLink is a link of one memory.

@@ -138,8 +138,7 @@ func phrases(ws []word, n int) []phrase {
 	return out
 }
 
-// longest returns the phrases that name a known concept, in text order. It drops phrases inside longer ones and
-// repeated concepts.
+// longest returns the phrases that name a known concept, in text order, without those inside longer ones and repeated concepts.
 func longest[T any](ps []phrase, known map[int64]T) []phrase {
 	var matched []phrase
 	for _, p := range ps {
@@ -147,8 +146,7 @@ func longest[T any](ps []phrase, known map[int64]T) []phrase {
 			matched = append(matched, p)
 		}
 	}
-	// Phrases are sorted by start, then length. A phrase is inside another if a later one has the same start, or
-	// an earlier one has reached its end.
+	// Phrases are sorted by start, then length. One is inside another if a later one starts there, or an earlier one reaches its end.
 	var out []phrase
 	seen := map[int64]bool{}
 	reach := 0

@@ -15,8 +15,7 @@ const (
 	maxNameWords  = 8
 	// maxStarts bounds the concepts a search starts from.
 	maxStarts = 16
-	// A concept is a hub if more than max(hubFloor, memories/hubShare) memories mention it. Counting stops at hubCount
-	// memories.
+	// A concept is a hub if more than max(hubFloor, memories/hubShare) memories mention it. Counting stops at hubCount.
 	hubFloor = 50
 	hubShare = 5
 	hubCount = hubShare * maxMentions
@@ -42,9 +41,8 @@ func conceptIDs(ps []phrase) []int64 {
 	return slices.Compact(ids)
 }
 
-// link picks start concepts among the known ones (mentions by id). A hub, which more than a fifth of the namespace's
-// memories mention, links only if nothing else does. memories is their number; more than hubCount need not be counted, nor
-// any if no concept is a possible hub.
+// link picks start concepts among the known ones (mentions by id). A hub links only if nothing else does. memories is the namespace's
+// number of memories, up to hubCount, or 0 if no concept is a possible hub.
 func link(ps []phrase, known map[int64]int64, memories int64) []start {
 	starts := slice.Map(longest(ps, known), func(p phrase) start { return start{p.concept, known[p.concept]} })
 	limit := max(hubFloor, memories/hubShare)
@@ -63,9 +61,8 @@ type seed struct {
 	weight float64
 }
 
-// link picks the concepts that a query names, if one of them is specific: a title, mentioned by a single memory, or part
-// of a fact. Other names lead to too many unrelated memories. A single word found only in texts may have started a
-// sentence there. It is dropped if the query has it in lower case and also names an entity.
+// link picks the concepts that a query names, if one of them is specific: a title, mentioned by a single memory, or part of a fact. A
+// word found only in texts may have started a sentence there. It is dropped if it is in lower case beside an entity.
 func (n *network) link(ctx context.Context, text []word, ps []phrase, t moment) []seed {
 	starts := n.named(ctx, text, ps, t)
 	specific := func(w seed) bool {
@@ -90,9 +87,8 @@ func ordinary(raw string) bool {
 	return strings.ToLower(raw) == raw && !strings.ContainsAny(raw, "0123456789")
 }
 
-// coverage is the share of a query's words inside names that are titles of memories, 0 to 1. Stop words outside of
-// names are ignored. A high coverage means that the graph knows the subject. Names with several mentions count less,
-// by their specificity.
+// coverage is the share of a query's words inside names that are titles of memories, 0 to 1. Stop words outside of names are
+// ignored. Names with several mentions count less, by their specificity.
 func (n *network) coverage(text []word, ps []phrase, starts []seed) float64 {
 	known := map[int64]int64{}
 	for _, w := range starts {
@@ -116,8 +112,7 @@ func (n *network) coverage(text []word, ps []phrase, starts []seed) float64 {
 	return named / float64(max(all, 1))
 }
 
-// named returns the concepts that a query names, by exact key or else by similar spelling, with their aliases. A hub
-// is included only if it is the title of a memory.
+// named returns the concepts that a query names, by exact key or else by similar spelling, with their aliases. Hubs must be titles.
 func (n *network) named(ctx context.Context, text []word, ps []phrase, t moment) []seed {
 	var out []seed
 	starts := n.starts(ps)
@@ -148,8 +143,7 @@ func (n *network) named(ctx context.Context, text []word, ps []phrase, t moment)
 	return out
 }
 
-// meant returns the concepts and facts most similar to the query as seeds, some of them twice. A fact adds weight to its
-// ends and its evidence.
+// meant returns the concepts most similar to the query as seeds, and the ends and evidence of such facts, some of them twice.
 func (n *network) meant(means meaning, t moment) (out []seed) {
 	mentioned := func(row uint32) bool {
 		mentions := len(n.concepts[row].mentions)
@@ -194,8 +188,7 @@ func (n *network) hasFact(concept uint32, t moment) bool {
 	})
 }
 
-// entity reports whether a concept is a title, tag, keyword, or part of a fact. A name only found in texts may be
-// any string, like Q3.
+// entity reports whether a concept is a title, tag, keyword, or part of a fact. One only found in texts may be any string.
 func (n *network) entity(concept uint32, t moment) bool {
 	return n.concepts[concept].tags > 0 || n.hasFact(concept, t)
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/triskele/triskele/services/store/replica"
 )
 
-// network is a namespace's graph in memory: a sparse matrix by rows. Memories have the row numbers of an image, concepts
-// have numbers of their own. A changed memory changes only its own row and those of its concepts. The network equals the
-// tables, independent of the order of changes.
+// network is a namespace's graph in memory. Memories have the row numbers of an image, concepts have numbers of their own. It equals
+// the tables, whatever the order of changes.
 type network struct {
 	rows  *replica.Rows
 	model string // whose vectors are read; empty for none
@@ -395,8 +394,7 @@ type moment struct {
 	closers    map[uint32][]closer // by source
 }
 
-// closer is a single fact that spans the moment, in a list by relation and from the oldest one. other is the place of the next one with
-// another target.
+// closer is a single fact that spans the moment, in the order of compareFacts. other is the place of the next one with another target.
 type closer struct {
 	factRef
 	other int
@@ -425,8 +423,7 @@ func (n *network) live(memory uint32, t moment) bool {
 	return n.rows.From[memory] <= t.at && (t.superseded || to == 0 || to > t.at)
 }
 
-// holds reports whether a fact is valid at a moment: its evidence is live, the moment is inside its span, and no newer
-// fact has closed it.
+// holds reports whether a fact spans the moment, and no newer fact has closed it.
 func (n *network) holds(r factRef, t moment) bool {
 	if !n.spans(r, t) {
 		return false

@@ -13,8 +13,7 @@ import (
 const (
 	// damping is the share of a node's mass that is passed on, as in HippoRAG 2 (Gutiérrez et al., 2025).
 	damping = 0.5
-	// unit is the mass of all seeds. Masses are integers, so that sums do not depend on their order: row numbers decide no
-	// rank.
+	// unit is the mass of all seeds. Masses are integers, so that the order of sums decides no rank.
 	unit = 1 << 60
 	// minMass is the least residual to push for each arc that leaves a node, maxArcs bounds the arcs of a search.
 	minMass = unit / 1_000_000
@@ -348,8 +347,7 @@ func present(amount float64) float64 {
 	return 0
 }
 
-// relationsNamed returns whether a query names a relation. Each word of it but stop words must share its stem with a
-// word of the query.
+// relationsNamed returns whether a query names a relation: each of its words but stop words shares its stem with one of the query.
 func relationsNamed(query []word) func(relation string) bool {
 	const stem = 5 // common prefix, as in "founder" and "founded"
 	known := map[string]bool{}
@@ -374,8 +372,7 @@ func relationsNamed(query []word) func(relation string) bool {
 	}
 }
 
-// rank walks from the concepts that the query names, else from the most similar concepts and facts. It returns nil if nothing
-// links. Only memories that pass are returned.
+// rank walks from the concepts that the query names, else from the most similar concepts and facts; nil if nothing links.
 func (n *network) rank(ctx context.Context, q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *leg.Result {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
 	starts := n.link(ctx, text, ps, time)
@@ -404,8 +401,7 @@ func (n *network) rank(ctx context.Context, q leg.Query, pass func(row uint32) b
 	return found
 }
 
-// evenPages raises memories with the same named title to the best one's score. The name is ambiguous, so importance and
-// then recency decide.
+// evenPages raises memories with the same named title to the best one's score: importance and then recency decide.
 func (w *walker) evenPages() {
 	for _, v := range slices.SortedFunc(maps.Keys(w.starts), func(a, b node) int { return w.n.byID(a.place(), b.place()) }) {
 		var pages []node

@@ -110,8 +110,7 @@ type edge struct {
 	salience        float32
 }
 
-// fill sets the mentions of memories and concepts. Those of each share one slice: 200,000 memories need no 200,000
-// allocations.
+// fill sets the mentions of memories and concepts, which share a slice each: 200,000 memories need no 200,000 allocations.
 func (n *network) fill(all []edge) {
 	counts := make([]uint32, max(len(n.memories), len(n.concepts)))
 	slab := make([]arc, len(all))
@@ -178,8 +177,7 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 	})
 }
 
-// readMemories reads memories of the graph with their mentions and links; nil ids means all memories. It gives to each memory by itself
-// first, then each of its mentions and links. Links are sorted.
+// readMemories reads memories of the graph, all if ids is nil: each by itself first, then its mentions, and its links in order.
 func readMemories(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(id uuid.UUID, m *mention, l *authorLink)) error {
 	if tx.IsSQLite() {
 		return readSQLite(ctx, tx, namespace, ids, to)

@@ -60,9 +60,8 @@ func initialsOf(ws []word) [2]string {
 	return [2]string{all.String(), content.String()}
 }
 
-// nounPhrases returns runs of two or three lower-case words between stop words, common words and punctuation, as
-// RAKE does (Rose et al., "Automatic keyword extraction from individual documents", 2010). They become concepts
-// with a second memory.
+// nounPhrases returns runs of two or three lower-case words between stop words, common words and punctuation, as RAKE does (Rose et
+// al., "Automatic keyword extraction from individual documents", 2010).
 func nounPhrases(ws []word) []string {
 	var out []string
 	var run []word

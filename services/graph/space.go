@@ -89,9 +89,8 @@ type near struct {
 	cosine float64
 }
 
-// nearest returns at most n rows that pass a check and have at least the cosine least, best first, ties by order.
-// It rescores exactly only the rows with the fewest differing signs (Charikar, "Similarity estimation techniques from
-// rounding algorithms", STOC 2002), so it can miss a row.
+// nearest returns at most n rows that pass a check and have at least the cosine least, best first, ties by order. It rescores only
+// the rows with the fewest differing signs (Charikar, STOC 2002), so it can miss a row.
 func (s *space) nearest(vector code, n int, least float64, pass func(row uint32) bool, order func(a, b uint32) int) []near {
 	if s.dims == 0 || len(vector) != s.dims || len(s.norms) == 0 {
 		return nil

@@ -15,8 +15,7 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// lock enters a namespace, and returns the revisions of those memories that exist and are not sensitive. Until the transaction ends, they
-// stay so.
+// lock enters a namespace, and returns the revisions of memories that exist and are not sensitive, until the transaction ends.
 func lock(ctx context.Context, tx sqldb.Tx, namespace string, memories []uuid.UUID) (map[uuid.UUID]int64, error) {
 	current := map[uuid.UUID]int64{}
 	var id uuid.UUID

@@ -81,8 +81,7 @@ func (l *Leg) embed(ctx context.Context, namespace string, memories []uuid.UUID)
 	})
 }
 
-// embedNew is embed for memories that the transaction has just stored, in the namespace that it has entered. concepts are what they
-// mention saliently.
+// embedNew is embed for memories that the transaction has just stored. concepts are what they mention saliently.
 func (l *Leg) embedNew(ctx context.Context, tx sqldb.Tx, namespace string, memories []uuid.UUID, concepts []int64) error {
 	if l.config.Embedder == nil {
 		return nil
@@ -123,8 +122,8 @@ func (l *Leg) putVectors(tx sqldb.Tx, b *sqldb.Batch, namespace string, memories
 		namespace, model, memories, stated)
 }
 
-// vectors makes the vectors that concepts and facts of memories lack. It reads the texts from the tables, which have none of
-// sensitive memories, and sends only texts that still exist.
+// vectors makes the vectors that concepts and facts of memories lack. It sends only texts of the tables that still exist: none of
+// sensitive memories.
 func (l *Leg) vectors(ctx context.Context, db sqldb.Scoped, namespace string, memories []uuid.UUID, concepts []int64) (of []unembedded, vectors []code, err error) {
 	lacking := func(ctx context.Context) ([]unembedded, error) {
 		return sqldb.Query(ctx, db, `
@@ -166,8 +165,7 @@ func (l *Leg) embedTexts(ctx context.Context, texts []string) ([]code, error) {
 	return slice.Map(vectors, encode), nil
 }
 
-// Refresh embeds concepts and facts without a vector of the configured model. It retries after errors and returns
-// when it is done or ctx ends.
+// Refresh embeds concepts and facts without a vector of the configured model. It retries after errors, until ctx ends.
 func (l *Leg) Refresh(ctx context.Context, log *slog.Logger) {
 	if l.config.Embedder == nil {
 		return
@@ -205,8 +203,7 @@ func (l *Leg) refresh(ctx context.Context) error {
 	return nil
 }
 
-// lacking returns the memories for which vectors makes some. SQLite would take ten times as long to find the mentions of concepts
-// in their JSON.
+// lacking returns the memories for which vectors makes some. SQLite would take ten times as long to look into JSON.
 func (l *Leg) lacking(ctx context.Context, namespace, model string) (memories []uuid.UUID, err error) {
 	if l.store.File == nil {
 		return l.store.DB().In(namespace).IDs(ctx, `
@@ -257,8 +254,7 @@ type meaning struct {
 	scale
 }
 
-// meaningOf embeds a query. It returns no vector if the embedder fails or is late, or does not tell texts of the samples' language apart:
-// names link without it.
+// meaningOf embeds a query. There is no vector if the embedder fails, is late, or does not tell the samples apart: names do without.
 func (l *Leg) meaningOf(ctx context.Context, q leg.Query) meaning {
 	if l.config.Embedder == nil || q.Text == "" {
 		return meaning{}

@@ -238,8 +238,7 @@ func (v *View) Neighbours(name string) []Neighbour {
 	return out
 }
 
-// Path returns a shortest path between two concepts along mentions, valid facts and authors' links. It is empty if
-// there is none or a name is unknown.
+// Path returns a shortest path between two concepts along mentions, valid facts and authors' links; empty if there is none.
 func (v *View) Path(from, to string) []leg.Step {
 	start, known := v.network.concept[conceptID(Key(from))]
 	end, known2 := v.network.concept[conceptID(Key(to))]

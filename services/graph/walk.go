@@ -87,9 +87,8 @@ func bind(q leg.Query, starts []start, found []uuid.UUID, statement string) (str
 	return strings.ReplaceAll(statement, "@filter", conditions), args
 }
 
-// hopTables are the tables of a search by hop decay. Each recursion is a hop along valid edges. A concept counts at its
-// first hop. Memories score by their reached concepts. The best pass part of their scores along authors' links, in
-// either direction.
+// hopTables are the tables of a search by hop decay, as hopWalk does it. Each recursion is a hop along valid edges. A concept counts
+// at its first hop.
 var hopTables = `
 	walk (hop, ids, weights, seen) AS (
 		SELECT 0, @starts::bigint[], @weights::float8[], @starts::bigint[]
@@ -152,8 +151,7 @@ var hopTables = `
 		ORDER BY rank LIMIT @depth
 	)`
 
-// hopEdges are the rows that lead from concept f.id to others: to the other end of each fact that holds, and to the other salient
-// concepts of the same memories, as hopWalk.together defines it.
+// hopEdges are the rows that lead from concept f.id to others, as hopWalk.next and hopWalk.together define them.
 var hopEdges = `
 SELECT e.target_id AS other, e.relation, false AS back, 1::float8 AS weight FROM graph.facts e
 WHERE e.namespace = @namespace AND e.source_id = f.id AND ` + hopHolds + `

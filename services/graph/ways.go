@@ -12,8 +12,7 @@ import (
 // viaTogether relates two co-mentioned concepts.
 const viaTogether = "mentioned with"
 
-// way is a step of a hop-decay walk, from a concept or memory to a concept or memory. A nil memory means
-// a concept.
+// way is a step of a hop-decay walk, from a concept or memory to a concept or memory. A nil memory means a concept.
 type way struct {
 	concept, fromConcept int64
 	key                  string // of fromConcept

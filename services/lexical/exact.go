@@ -18,8 +18,7 @@ const (
 	maxEqual = 1000
 )
 
-// hashOf returns a hash of a text that ignores case, accents, punctuation and spacing. It does not depend on the namespace's
-// language. It is 0 if the text has no words.
+// hashOf returns a hash of a text that ignores case, accents, punctuation, spacing and language; 0 if the text has no words.
 func hashOf(text string) uint64 {
 	tokens := language{}.tokens(text)
 	if len(tokens) == 0 {

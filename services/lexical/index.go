@@ -13,17 +13,15 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// Index writes the forward index in the record's own transaction. It splits records into words before that begins, which takes longer
-// than to store them. Settings are known for certain in the transaction alone, so it guesses the language of a namespace: that of the last
-// write, if that was to the namespace, or the default.
+// Index writes the forward index in the record's own transaction. It splits records into words before that begins, and so guesses the
+// language of a namespace: that of the last write, if that was to the namespace, or the default.
 type Index struct {
 	Vectors bool // also writes tsvectors, which PostgreSQL has
 
 	last atomic.Pointer[map[string]Settings] // of the namespaces of the last write
 }
 
-// Prepare splits records into words. put adds or replaces documents of records, these or others. A document whose words have not
-// changed is not written.
+// Prepare splits records into words. put adds or replaces documents of records, these or others, whose words have changed.
 func (x *Index) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, sqldb.Tx, []record.Record) error) {
 	return x.split(ctx, records).put
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/triskele/triskele/services/store/replica"
 )
 
-// inverted is the inverted index of one namespace, with the forward index that it was made from. Row numbers are those of
-// the image. It implements replica.Part.
+// inverted is a replica.Part: the inverted index of a namespace, with the forward index that it was made from.
 type inverted struct {
 	rows     *replica.Rows
 	settings Settings

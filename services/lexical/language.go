@@ -71,8 +71,7 @@ func snowball(stem func(*snowballstem.Env) bool) func(string) string {
 //go:embed stopwords.txt
 var stopWordsFile string
 
-// stopWords are the stop words of PostgreSQL's dictionaries, normalized, and English contractions that are written without an
-// apostrophe. Romanian has none.
+// stopWords are the stop words of PostgreSQL's dictionaries, normalized, and English contractions without their apostrophes.
 var stopWords = func() map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for line := range strings.Lines(stopWordsFile) {

@@ -95,8 +95,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (result leg.Result, err e
 	return l.searchInSQL(ctx, q, why)
 }
 
-// Scores implements leg.Scorer. A memory without a term of the query scores 0. On SQLite, there are no scores if the namespace is not
-// in memory.
+// Scores implements leg.Scorer. A memory without a term of the query scores 0. On SQLite, a namespace must be in memory.
 func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Hit, kind triskelev1.ScoreKind, err error) {
 	err = l.view(ctx, q, func(_ *replica.View, s *bm25) {
 		if s != nil {
@@ -113,8 +112,7 @@ func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores 
 	return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
 }
 
-// Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction. So memories are
-// counted on SQLite, which have a small index, and not their words.
+// Status implements leg.Searcher. Nothing is ever pending, so SQLite may count memories, which have a small index.
 func (l *Leg) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	db, status := l.store.Searched(), leg.Status{Model: "bm25"}
 	_, err := db.In(namespace).Get(ctx, `SELECT count(*) FROM `+db.Dialect("lexical.documents", "memories")+` WHERE namespace = $1`, []any{namespace}, &status.Indexed)

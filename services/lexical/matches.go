@@ -43,8 +43,7 @@ func (s Settings) matches(ctx context.Context, text string, records []record.Rec
 	return found, nil
 }
 
-// find returns the ranges of matching tokens in a text, in order. Overlapping tokens, such as an identifier and its parts,
-// become one range.
+// find returns the ranges of matching tokens in a text, in order. An identifier and its parts become one range.
 func (s Settings) find(q query, sought map[string]bool, forms map[string][][]string, misspelt []string, text string) []record.Span {
 	var spans []record.Span
 	tokens := s.language().tokens(text)

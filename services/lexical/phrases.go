@@ -19,8 +19,7 @@ type phraseWord struct {
 	after  int32 // positions after the first word
 }
 
-// findPhrases puts the query's phrases before its terms. A phrase counts like a term that each memory with the phrase has
-// once.
+// findPhrases puts the query's phrases before its terms. A phrase counts like a term that memories have once.
 func (s *bm25) findPhrases(ctx context.Context) {
 	var phrases []sought
 	for _, phrase := range s.query.phrases {
@@ -44,9 +43,7 @@ func (s *bm25) findPhrases(ctx context.Context) {
 	s.terms = append(phrases, s.terms...)
 }
 
-// phraseWords returns a phrase's words. Stop words are left out and keep only their positions, unless fewer than two other words would be
-// left. Among terms at one position, it takes the last. It returns nil if no memory has one of the words. Of a long phrase, the first
-// maxTerms words are looked for.
+// phraseWords returns the words that are looked for, of a long phrase the first maxTerms. It returns nil if no memory has one of them.
 func (s *bm25) phraseWords(phrase []token) []phraseWord {
 	var words []phraseWord
 	first := 0
@@ -64,8 +61,7 @@ func (s *bm25) phraseWords(phrase []token) []phraseWord {
 	return words
 }
 
-// phraseTokens returns the tokens that a memory must have for a phrase, one at most for each position: without stop words if two others are
-// left.
+// phraseTokens returns the tokens that a memory must have for a phrase, one for a position: without stop words if two others are left.
 func phraseTokens(phrase []token) []token {
 	found := onePerPosition(phrase)
 	if content := slices.DeleteFunc(slices.Clone(found), func(t token) bool { return t.stop }); len(content) > 1 {

@@ -82,8 +82,7 @@ func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q q
 	return s
 }
 
-// expand adds the words that begin with the query's last word, if the namespace's settings ask for it: the first in
-// alphabetical order.
+// expand adds the first words that begin with the query's last word, if the namespace's settings ask for it.
 func (s *bm25) expand() {
 	prefix := s.query.prefix
 	if prefix == "" {
@@ -322,8 +321,7 @@ func (s *bm25) addUp(w *window, terms []sought, from uint32) {
 	}
 }
 
-// raise adds the contributions of the terms from the n-th on to a row's score, unless they cannot raise it to the least. Rows
-// must come in ascending order.
+// raise adds what the terms from the n-th on contribute to a score, unless they cannot raise it to the least. Rows must ascend.
 func (s *bm25) raise(score float64, row uint32, n int, rest []float64, least float64) float64 {
 	for ; n < len(s.terms) && (score+rest[n])*slack >= least; n++ {
 		t := &s.terms[n]

@@ -94,9 +94,8 @@ func letterSet(word string) (set uint32) {
 	return set
 }
 
-// oneEdit reports whether two words begin with the same character and then differ by one character, or by the order of two
-// neighbours. F. Damerau, "A technique for computer detection and correction of spelling errors", 1964, found these to be four of five
-// misspellings.
+// oneEdit reports whether two words begin with the same character and then differ by one character, or by the order of two neighbours
+// (F. Damerau, "A technique for computer detection and correction of spelling errors", 1964).
 func oneEdit(a, b string) bool {
 	same := 0
 	for same < min(len(a), len(b)) && a[same] == b[same] {

@@ -16,9 +16,8 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 )
 
-// planning are the planner's settings for searches. Queries are planned with their values: the best index depends on the
-// frequency of the terms and the size of the namespace, which a generic plan cannot know. A sequential scan would read the
-// whole partition.
+// planning are the planner's settings for searches. The best index depends on the frequency of the terms and the size of the namespace.
+// A sequential scan would read the whole partition.
 var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off"}
 
 // inSQL calls fn in a transaction that searches a namespace, with the namespace's settings.
@@ -74,8 +73,7 @@ func (l *Leg) scoresInSQL(ctx context.Context, q leg.Query, ids []uuid.UUID) (sc
 	return scores, err
 }
 
-// exactMatches returns the live memories whose title or content equals the query or a quoted phrase of it, latest first. Such a
-// memory has all terms of the text.
+// exactMatches is bm25.exactMatches in SQL: a memory has all terms of the text that it equals.
 func exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings) ([]leg.Hit, error) {
 	var alternatives []string
 	var hashes [][]byte
@@ -165,8 +163,7 @@ func memories(n int) string {
 	return fmt.Sprintf("%d memories", n)
 }
 
-// ranksOf returns the same ts_rank as searchByRank: for all terms if the memory has them, else for any. Ranks below
-// Config.OrBroadenMinRank become 0.
+// ranksOf returns the same ts_rank as searchByRank, of all terms if the memory has them, else of any; 0 below the minimum.
 func (l *Leg) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, ids []uuid.UUID) ([]leg.Hit, error) {
 	terms := understood.lexemes()
 	if len(terms) == 0 {

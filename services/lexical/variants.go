@@ -26,8 +26,7 @@ const (
 	// maxRead bounds what is read for all forms of several words of a query: postings, and rows of the forward index in units of rowBytes.
 	maxRead  = 1 << 14
 	rowBytes = 16
-	// maxVariedPostings bounds the postings of forms together. Of more frequent forms, which hardly tell memories apart, the most frequent
-	// one counts.
+	// maxVariedPostings bounds the postings of forms together. Of forms with more, the most frequent one counts.
 	maxVariedPostings = 1 << 15
 )
 
@@ -56,8 +55,7 @@ var listedForms = sync.OnceValue(func() map[string][]listedForm {
 	return listed
 })
 
-// listed returns the other forms of some words. They may have other endings than in the list, but no other word of the same stem is meant:
-// "product" is not production.
+// listed returns the other forms of some words. Endings may differ, but no other word of the stem is meant: "product" is not production.
 func listed(terms, written string) (found []string) {
 	for _, form := range listedForms()[terms] {
 		if strings.HasPrefix(written, form.written[:len(form.written)-1]) {
@@ -68,7 +66,6 @@ func listed(terms, written string) (found []string) {
 }
 
 // variants returns the other forms of a text's words: those of the list, two words as one ("set up", "setup"), and one word as two.
-// Most of the latter are nonsense, which no memory has.
 func (l language) variants(text string, tokens []token) (found []variant) {
 	seen := map[string]bool{}
 	add := func(start, end int, others []string) {

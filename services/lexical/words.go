@@ -21,8 +21,7 @@ const softHyphen = '\u00ad'
 // maxParts bounds the words of an identifier that is also a term as a whole.
 const maxParts = 16
 
-// token is one term of a text. Terms at the same position are alternatives: an identifier as a whole has the position of its
-// first part, and a pair of characters that of its first character.
+// token is one term of a text. Terms at one position are alternatives: an identifier and its first part, a pair and its first character.
 type token struct {
 	term       string
 	start, end int // bytes in the text
@@ -139,8 +138,7 @@ func camelParts(text string, word span) (parts []span) {
 	return append(parts, span{begin, word.end})
 }
 
-// appendCharacters appends the characters of a run of unspaced script, and each pair of adjacent characters. It also returns
-// the next position and the end of the run.
+// appendCharacters appends the characters of a run of unspaced script, and their pairs. It returns the next position and the run's end.
 func appendCharacters(tokens []token, text string, start, position int) ([]token, int, int) {
 	at := start
 	for at < len(text) {
@@ -181,8 +179,7 @@ func isWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.Co, r) || isUnspaced(r))
 }
 
-// isUnspaced reports whether a character belongs to a script without spaces between words, or to Hangul. No stemmer here
-// knows the endings of Hangul.
+// isUnspaced reports whether a character belongs to a script without spaces between words, or to Hangul, which has no stemmer here.
 func isUnspaced(r rune) bool {
 	return r >= 0x0e00 && (unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai,
 		unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Bopomofo) || r == 'ー' || r == 'ｰ')
