@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/embed"
@@ -50,7 +51,11 @@ func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond
 		if err != nil {
 			return err
 		}
-		b := building{models: m, embedder: embedder, model: id, status: status, perSecond: perSecond, report: report, begun: time.Now()}
+		b := building{models: m, embedder: embedder, model: id, status: status, rate: rate.NewLimiter(rate.Inf, buildBatch), report: report}
+		if perSecond > 0 {
+			b.rate = rate.NewLimiter(rate.Limit(perSecond), min(perSecond, buildBatch))
+			b.rate.AllowN(time.Now(), b.rate.Burst()) // nothing is saved up at the beginning
+		}
 		if err := b.all(ctx); err != nil {
 			return err
 		}
@@ -70,14 +75,13 @@ func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond
 
 // building is a run of Reembed.
 type building struct {
-	models    *Models
-	embedder  embed.Embedder
-	model     int64
-	status    Status
-	perSecond int
-	report    func(Progress)
-	progress  Progress
-	begun     time.Time
+	models   *Models
+	embedder embed.Embedder
+	model    int64
+	status   Status
+	rate     *rate.Limiter // of memories
+	report   func(Progress)
+	progress Progress
 }
 
 // all embeds lacking memories, indexes the vectors, and embeds later writes.
@@ -118,19 +122,18 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	batch := buildBatch
-	if b.perSecond > 0 {
-		batch = min(batch, b.perSecond)
-	}
 	for _, namespace := range namespaces {
 		for after := uuid.Nil; ; {
 			records, err := b.models.db().Records(ctx, `SELECT `+record.Columns+` `+fromLacking+` AND m.id > $3 ORDER BY m.id LIMIT $4`,
-				b.model, namespace, after[:], batch)
+				b.model, namespace, after[:], b.rate.Burst())
 			if err != nil {
 				return written, err
 			}
 			if len(records) == 0 {
 				break
+			}
+			if err := b.rate.WaitN(ctx, len(records)); err != nil {
+				return written, err
 			}
 			// Only sensitive memories that are allowed are lacking; put checks again.
 			checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return queue.New(b.models.store).AsSensitive(ctx, records) })
@@ -153,26 +156,9 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 			b.progress.Done += int64(len(records))
 			b.progress.Total = max(b.progress.Total, b.progress.Done)
 			b.report(b.progress)
-			if err := b.rest(ctx); err != nil {
-				return written, err
-			}
 		}
 	}
 	return written, nil
-}
-
-// rest waits to keep the rate.
-func (b *building) rest(ctx context.Context) error {
-	if b.perSecond == 0 {
-		return nil
-	}
-	due := b.begun.Add(time.Duration(b.progress.Done) * time.Second / time.Duration(b.perSecond))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(due)):
-		return nil
-	}
 }
 
 // Cancel stops the building of a model in any process and removes it, or returns false.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
@@ -170,18 +171,10 @@ func (l *Leg) Refresh(ctx context.Context, log *slog.Logger) {
 	if l.config.Embedder == nil {
 		return
 	}
-	for {
-		err := l.refresh(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		log.WarnContext(ctx, "names and facts of the graph lack vectors", "retry_in", embedRetry.String(), "error", err.Error())
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(embedRetry):
-		}
-	}
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, l.refresh(ctx) }, // fails when ctx ends
+		backoff.WithBackOff(backoff.NewConstantBackOff(embedRetry)), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, _ time.Duration) {
+			log.WarnContext(ctx, "names and facts of the graph lack vectors", "retry_in", embedRetry.String(), "error", err.Error())
+		}))
 }
 
 func (l *Leg) refresh(ctx context.Context) error {
