@@ -165,10 +165,8 @@ func (s search) run(ctx context.Context, settings map[string]string, statement s
 // hnswIndex is the HNSW index of a model's vectors. It is built when a namespace is found too large for memory.
 type hnswIndex struct {
 	background context.Context // bounds building
-
-	mu       sync.Mutex
-	building bool
-	tried    time.Time // to build
+	building   sync.Mutex
+	again      time.Time // when building is tried again; guarded by building
 }
 
 // tryAgain is when building is tried again, and besideAgain is after another process was found to build.
@@ -184,22 +182,22 @@ func (l *Leg) hasIndex(ctx context.Context) (valid bool, err error) {
 // wantIndex has the index built in the background, unless that was tried lately.
 func (l *Leg) wantIndex() {
 	x := &l.index
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.building || time.Since(x.tried) < tryAgain {
+	if !x.building.TryLock() {
 		return
 	}
-	x.building, x.tried = true, time.Now()
+	if time.Now().Before(x.again) {
+		x.building.Unlock()
+		return
+	}
+	x.again = time.Now().Add(tryAgain)
 	go func() {
+		defer x.building.Unlock()
 		err := panics.Catch(x.background, nil, "build a vector index", func() error { return l.buildIndex(x.background) })
-		if err != nil && !errors.Is(err, errNotAlone) && x.background.Err() == nil {
+		if errors.Is(err, errNotAlone) {
+			x.again = time.Now().Add(besideAgain)
+		} else if err != nil && x.background.Err() == nil {
 			slog.WarnContext(x.background, "vectors of a namespace that is too large for memory are compared one by one: an index cannot be built; "+
 				"more memory for searches, or `triskele reembed` by the tables' owner, helps", "error", err.Error())
-		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if x.building = false; errors.Is(err, errNotAlone) {
-			x.tried = time.Now().Add(besideAgain - tryAgain)
 		}
 	}()
 }

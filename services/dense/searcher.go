@@ -137,22 +137,19 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if vector == nil {
 		return leg.Abstained(cosine, reason), nil
 	}
-	result := leg.Result{Reason: reason, ScoreKind: cosine}
+	result := leg.Result{ScoreKind: cosine}
 	if q.ReturnVector {
 		result.Vector = vector
 	}
-	if reason != "" {
-		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
-	}
+	qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, reason)
 	err = l.inMemory(ctx, q, vector, func(view *replica.View, vector []float32, c comparison) (err error) {
 		if q.ReturnVector {
 			result.Vector = vector
 		}
 		var cut string
 		result.Hits, cut, err = c.nearest(ctx, q)
-		if result.From(view); cut != "" {
-			qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
-		}
+		result.From(view)
+		qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
 		return err
 	})
 	if leg.NotInMemory(err) {
@@ -163,9 +160,8 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		} else {
 			qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, cause.Error()+", so it was searched in the database")
 			var cut string
-			if result.Hits, cut, err = l.searchInSQL(ctx, q, vector, cause); cut != "" {
-				qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
-			}
+			result.Hits, cut, err = l.searchInSQL(ctx, q, vector, cause)
+			qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
 		}
 	}
 	if err != nil {
@@ -175,9 +171,7 @@ func (l *Leg) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if err != nil {
 		return leg.Result{}, err
 	}
-	if outdated != "" {
-		qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, outdated)
-	}
+	qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, outdated)
 	return result, nil
 }
 
@@ -217,8 +211,11 @@ func (l *Leg) view(ctx context.Context, q leg.Query) (*replica.View, error) {
 	return l.images.View(ctx, q.Namespace, need, l.loading)
 }
 
-// qualify adds a reason to a result. TRUNCATED is stronger than FALLBACK.
+// qualify adds a reason to a result, unless it is empty. TRUNCATED is stronger than FALLBACK.
 func qualify(result *leg.Result, state triskelev1.LegState, reason string) {
+	if reason == "" {
+		return
+	}
 	if result.State != triskelev1.LegState_LEG_STATE_TRUNCATED {
 		result.State = state
 	}

@@ -36,10 +36,7 @@ func (s split) put(ctx context.Context, tx sqldb.Tx, records []record.Record) er
 	if err != nil {
 		return err
 	}
-	columns, values, changes := "namespace, memory_id, terms, tsv", "namespace, memory_id, terms, tsv::tsvector", "terms = excluded.terms, tsv = excluded.tsv"
-	if tx.SQLite != nil {
-		columns, values, changes = "namespace, memory_id, terms", "namespace, memory_id, terms", "terms = excluded.terms"
-	}
+	dialect := tx.DB().Dialect
 	var put sqldb.Rows
 	for i, r := range records {
 		put = append(put, []any{r.Namespace, r.ID, rows[i].terms, rows[i].tsvector})
@@ -47,10 +44,10 @@ func (s split) put(ctx context.Context, tx sqldb.Tx, records []record.Record) er
 	var b sqldb.Batch
 	// The order prevents deadlocks of transactions with the same memories.
 	b.Exec(`
-		INSERT INTO lexical.documents AS d (`+columns+`)
-		SELECT `+values+` FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::text[]) AS t (namespace, memory_id, terms, tsv)
+		INSERT INTO lexical.documents AS d (namespace, memory_id, terms`+dialect(", tsv", "")+`)
+		SELECT namespace, memory_id, terms`+dialect(", tsv::tsvector", "")+` FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::text[]) AS t (namespace, memory_id, terms, tsv)
 		ORDER BY namespace, memory_id
-		ON CONFLICT (namespace, memory_id) DO UPDATE SET `+changes+` WHERE d.terms IS DISTINCT FROM excluded.terms`, put)
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET terms = excluded.terms`+dialect(", tsv = excluded.tsv", "")+` WHERE d.terms IS DISTINCT FROM excluded.terms`, put)
 	return tx.In(postgres.Entered).Send(ctx, &b)
 }
 

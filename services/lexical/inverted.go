@@ -11,7 +11,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -42,11 +41,9 @@ type inverted struct {
 	length    int64              // sum of lengths
 	bytes     int64
 
-	only    map[string]bool // terms that are kept; nil for all
-	near    []string        // terms that are one edit from one of these are kept, too
-	prefix  string          // terms that begin so are kept, too, unless it is empty
-	loading *tallies        // while loading: there are no postings yet
-	loaded  atomic.Int64    // bytes so far, while loading
+	only    *wanted      // terms that are kept; nil for all
+	loading *tallies     // while loading: there are no postings yet
+	loaded  atomic.Int64 // bytes so far, while loading
 	decoded document
 	keys    []uint64 // scratch
 	encoded []byte   // scratch
@@ -125,21 +122,15 @@ func (p *inverted) expect(s Settings) {
 		return
 	}
 	q := understand(p.rows.Question, s)
-	p.only, p.prefix, p.near = map[string]bool{}, q.prefix, q.misspelt()
+	p.only = &wanted{map[string]bool{}, q.prefix, q.misspelt()}
 	for _, t := range s.language().tokens(p.rows.Question) {
-		p.only[t.term] = true
+		p.only.terms[t.term] = true
 	}
 	for _, v := range q.variants {
 		for _, term := range v.form {
-			p.only[term] = true
+			p.only.terms[term] = true
 		}
 	}
-}
-
-// keeps reports whether a term is kept.
-func (p *inverted) keeps(name []byte) bool {
-	return p.only == nil || p.only[string(name)] || p.prefix != "" && strings.HasPrefix(string(name), p.prefix) ||
-		near(string(name), p.near)
 }
 
 // put replaces the document of a row. With a damaged one the memory has none.
@@ -182,7 +173,7 @@ func (p *inverted) Drop(row uint32) {
 func (p *inverted) replace(row uint32, d *document) {
 	p.keys = p.keys[:0]
 	for i, t := range d.terms {
-		if name := d.name(t); p.keeps(name) {
+		if name := d.name(t); p.only == nil || p.only.has(string(name)) {
 			p.keys = append(p.keys, uint64(p.number(name))<<32|uint64(i))
 		}
 	}

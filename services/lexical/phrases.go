@@ -3,6 +3,7 @@ package lexical
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 )
 
@@ -22,20 +23,13 @@ type phraseWord struct {
 // findPhrases puts the query's phrases before its terms. A phrase counts like a term that memories have once.
 func (s *bm25) findPhrases(ctx context.Context) {
 	var phrases []sought
+	left := math.MaxInt
 	for _, phrase := range s.query.phrases {
 		words := s.phraseWords(phrase)
 		if len(words) == 0 {
 			continue
 		}
-		t := sought{phrase: true}
-		for _, row := range s.withAll(words, maxPhraseRows) {
-			if ctx.Err() != nil {
-				break
-			}
-			if s.hasPhrase(row, words) {
-				t.postings = append(t.postings, row<<8)
-			}
-		}
+		t := sought{phrase: true, postingList: s.inARow(ctx, words, maxPhraseRows, &left)}
 		t.df = int64(len(t.postings))
 		t.weight = idf(s.documents, t.df)
 		phrases = append(phrases, t)

@@ -40,6 +40,18 @@ type query struct {
 	variants    []variant
 }
 
+// wanted are the terms that a query finds: those of a set, with a prefix unless it is empty, and one edit from misspelt ones.
+type wanted struct {
+	terms    map[string]bool
+	prefix   string
+	misspelt []string
+}
+
+func (w wanted) has(term string) bool {
+	return w.terms[term] || w.prefix != "" && strings.HasPrefix(term, w.prefix) ||
+		slices.ContainsFunc(w.misspelt, func(other string) bool { return oneEdit(term, other) })
+}
+
 // understand splits a text into terms and quoted phrases of two terms or more.
 func understand(text string, s Settings) query {
 	all := s.language().tokens(text)

@@ -36,11 +36,6 @@ func (q query) misspelt() (terms []string) {
 	return terms
 }
 
-// near reports whether a term is one edit away from another.
-func near(term string, others []string) bool {
-	return slices.ContainsFunc(others, func(other string) bool { return oneEdit(term, other) })
-}
-
 // correct replaces terms that no memory has, and that may be misspelt, by the most frequent term that is one edit away.
 func (s *bm25) correct() {
 	for _, typed := range s.query.misspelt() {

@@ -193,7 +193,7 @@ func (s *bm25) vary(ctx context.Context) {
 		}
 		other := s.listOf(words[0].number)
 		if len(words) > 1 {
-			other = s.inARow(ctx, words, &left)
+			other = s.inARow(ctx, words, maxFormRows, &left)
 		}
 		for _, of := range v.of {
 			if len(other.postings) > 0 {
@@ -203,8 +203,9 @@ func (s *bm25) vary(ctx context.Context) {
 	}
 }
 
-// inARow returns the postings of memories that have some words in a row, unless reading them takes more than is left.
-func (s *bm25) inARow(ctx context.Context, words []phraseWord, left *int) (found postingList) {
+// inARow returns the postings of memories that have some words at their distances, unless reading them takes more than is left. Of the
+// memories with all words, most are read.
+func (s *bm25) inARow(ctx context.Context, words []phraseWord, most int, left *int) (found postingList) {
 	fewest := math.MaxInt
 	for _, w := range words {
 		fewest = min(fewest, len(s.inverted.terms[w.number].postings))
@@ -214,7 +215,7 @@ func (s *bm25) inARow(ctx context.Context, words []phraseWord, left *int) (found
 	}
 	*left -= fewest
 	found = postingList{maxFrequency: formTenths, minLength: s.inverted.terms[words[0].number].minLength}
-	for _, row := range s.withAll(words, maxFormRows) {
+	for _, row := range s.withAll(words, most) {
 		if *left -= len(s.forwardOf(row)) / rowBytes; *left < 0 || ctx.Err() != nil {
 			break
 		}

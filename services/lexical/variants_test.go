@@ -130,7 +130,7 @@ func TestReadingForms(t *testing.T) {
 		if size == 0 {
 			t.Fatal("rows are too short for this test")
 		}
-		if got := s.inARow(t.Context(), words, &left); len(got.postings) != want {
+		if got := s.inARow(t.Context(), words, maxFormRows, &left); len(got.postings) != want {
 			t.Errorf("got %d postings, want %d", len(got.postings), want)
 		}
 	}
