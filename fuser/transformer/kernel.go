@@ -15,8 +15,8 @@ var (
 	// byteTile computes the same two tiles of a product of bytes. a has what quantize wrote, and scales what it returned for each
 	// row. b is two panels: for each four components of a's rows four numbers of each column. It is nil where that is no faster.
 	byteTile func(c []float32, a []uint8, b []int8, scales []float32, about []byteColumns, lda, ldc int)
-	// quantize writes 128 + x/scale, rounded, and returns the scale, by which the greatest |x| becomes 127. The length of x is a
-	// multiple of columns. It is there if byteTile is.
+	// quantize writes 128 + x/scale, rounded, and returns the scale, by which the greatest |x| becomes 127. The scale of zeros is 0. That
+	// of a row with a number that is none is none, so that it shows. The length of x is a multiple of columns. It is there if byteTile is.
 	quantize func(to []uint8, x []float32) (scale float32)
 	// exponentials replaces each x by exp(x - maximum), at least exp(-80), and returns the sum. The length is a multiple of 8.
 	exponentials = plainExponentials

@@ -260,7 +260,7 @@ TEXT ·quantizeAVX512(SB), NOSPLIT, $0-28
 	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX
 
-	// X0 is the greatest magnitude.
+	// X0 is the greatest magnitude. Magnitudes have the order of integers, and NaN is above all.
 	MOVL $0x7FFFFFFF, AX
 	VPBROADCASTD AX, Z1
 	VPXORD Z0, Z0, Z0
@@ -269,18 +269,18 @@ TEXT ·quantizeAVX512(SB), NOSPLIT, $0-28
 
 magnitude:
 	VPANDD (BX), Z1, Z2
-	VMAXPS Z2, Z0, Z0
+	VPMAXUD Z2, Z0, Z0
 	ADDQ $64, BX
 	SUBQ $16, DX
 	JNZ  magnitude
 	VEXTRACTF64X4 $1, Z0, Y2
-	VMAXPS Y2, Y0, Y0
+	VPMAXUD Y2, Y0, Y0
 	VEXTRACTF128 $1, Y0, X2
-	VMAXPS X2, X0, X0
+	VPMAXUD X2, X0, X0
 	VSHUFPS $0x4E, X0, X0, X2
-	VMAXPS X2, X0, X0
+	VPMAXUD X2, X0, X0
 	VSHUFPS $0xB1, X0, X0, X2
-	VMAXPS X2, X0, X0
+	VPMAXUD X2, X0, X0
 
 	MOVL $0x42FE0000, AX     // 127
 	VMOVD AX, X3

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
+
+	"github.com/triskele/triskele/fuser/transformer/modeltest"
 )
 
 func random(r *rand.Rand, n int, scale float64) []float32 {
@@ -114,9 +117,35 @@ func TestBytes(t *testing.T) {
 			}
 		}
 	}
+	for _, broken := range []float64{math.NaN(), math.Inf(1)} {
+		row := make([]float32, 2*columns)
+		row[1], row[3], row[columns+3] = 1, float32(broken), 2
+		if scale := quantize(make([]uint8, len(row)), row); scale-scale == 0 {
+			t.Errorf("the scale of a row with %g is %g", broken, scale)
+		}
+	}
 	zeros := make([]uint8, columns)
 	if scale := quantize(zeros, make([]float32, columns)); scale != 0 {
 		t.Errorf("the scale of zeros is %g", scale)
+	}
+}
+
+// TestBytesStayBytes: weights of bytes are not made floats where bytes are multiplied faster.
+func TestBytesStayBytes(t *testing.T) {
+	t.Parallel()
+	shape := modeltest.Shape{Words: 9, Hidden: 64, Layers: 1, Heads: 2, Intermediate: 33, Positions: 9, Segments: 2, Labels: 1}
+	tensors := shape.Tensors()
+	modeltest.Random(tensors, rand.New(rand.NewPCG(1, 1)))
+	folder := modeltest.Write(t, map[string]any{
+		"config.json": shape.Config(), "vocab.txt": modeltest.Vocabulary(shape.Words, "[PAD]", "[UNK]", "[CLS]", "[SEP]"), "model.safetensors": modeltest.Safetensors(tensors, "I8"),
+	})
+	m, err := Load(os.DirFS(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := m.layers[0]
+	if bytes := byteTile != nil; (l.attend.bytes != nil) != bytes || (l.attend.panels == nil) != bytes || l.widen.bytes != nil {
+		t.Errorf("the weights that attend are bytes: %v, floats: %v; those of 33 columns are bytes: %v", l.attend.bytes != nil, l.attend.panels != nil, l.widen.bytes != nil)
 	}
 }
 

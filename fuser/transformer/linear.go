@@ -37,8 +37,10 @@ func (l *linear) set(weight, bias []float32, from, to []int) {
 	}
 }
 
-// wantsBytes says whether weights that are bytes stay bytes.
-func (l *linear) wantsBytes() bool { return byteTile != nil && l.out%(2*columns) == 0 }
+// wantsBytes says whether weights that are bytes stay bytes. Sums of longer rows would not fit 32 bits.
+func (l *linear) wantsBytes() bool {
+	return byteTile != nil && l.out%(2*columns) == 0 && l.in <= 1<<16 && l.panels == nil
+}
 
 // setBytes is set for bytes, which scales multiply: a number for each output.
 func (l *linear) setBytes(weight []byte, scales, bias []float32, from, to []int) {

@@ -288,6 +288,9 @@ func (r *reader) linear(name string, l *linear, from, to []int) {
 		}
 		return
 	}
+	if r.err == nil && l.bytes != nil {
+		r.err = fmt.Errorf("tensor %s has the type %s: those beside it are I8", name+".weight", t.Type)
+	}
 	if weight := r.floats(name+".weight", len(to), len(from)); r.err == nil {
 		l.set(weight, bias, from, to)
 	}

@@ -132,9 +132,6 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 			if len(records) == 0 {
 				break
 			}
-			if err := b.rate.WaitN(ctx, len(records)); err != nil {
-				return written, err
-			}
 			// Only sensitive memories that are allowed are lacking; put checks again.
 			checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return queue.New(b.models.store).AsSensitive(ctx, records) })
 			embeddings, err := embedRecords(checked, b.embedder, records, true)
@@ -156,6 +153,9 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 			b.progress.Done += int64(len(records))
 			b.progress.Total = max(b.progress.Total, b.progress.Done)
 			b.report(b.progress)
+			if err := b.rate.WaitN(ctx, len(records)); err != nil {
+				return written, err
+			}
 		}
 	}
 	return written, nil

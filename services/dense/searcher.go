@@ -49,7 +49,7 @@ var (
 )
 
 // New returns the leg for the embedder's model. It registers the model if none is active. Another active model is an error.
-// Building an index for namespaces that are too large for memory ends with ctx.
+// Building an index for namespaces that are too large for memory ends with ctx. On SQLite, a namespace that is not in memory has no hits.
 func New(ctx context.Context, store sqldb.Store, images *replica.Set, embedder embed.Embedder, tasks *queue.Queue) (*Leg, error) {
 	l := &Leg{
 		Follower: queue.Follow(tasks, indexName), Standby: store.Standby, ExactUpTo: defaultExactUpTo, images: images, embedder: embedder, models: NewModels(store),

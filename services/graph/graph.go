@@ -49,7 +49,8 @@ const (
 	precision = 1e12
 )
 
-// Config is what the leg searches by, as flags. Without a traversal it is PageRank.
+// Config is what the leg searches by, as flags. Without a traversal it is PageRank, which becomes hop decay in SQL on PostgreSQL while the
+// namespace's graph is not in memory.
 type Config struct {
 	Traversal string `name:"graph-traversal" help:"How the graph leg searches when a request doesn't say: pagerank or hop-decay." enum:"pagerank,hop-decay" default:"pagerank" env:"TRISKELE_GRAPH_TRAVERSAL"`
 	// Embedder makes vectors of concepts, facts and queries, so that a query also links by meaning. It may be nil.

@@ -143,7 +143,7 @@ func (n *network) named(ctx context.Context, text []word, ps []phrase, t moment)
 	return out
 }
 
-// meant returns the concepts most similar to the query as seeds, and the ends and evidence of such facts, some of them twice.
+// meant returns as seeds the concepts most similar to the query, and the ends and evidence of the most similar facts. Some come twice.
 func (n *network) meant(means meaning, t moment) (out []seed) {
 	mentioned := func(row uint32) bool {
 		mentions := len(n.concepts[row].mentions)

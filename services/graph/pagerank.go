@@ -401,7 +401,8 @@ func (n *network) rank(ctx context.Context, q leg.Query, pass func(row uint32) b
 	return found
 }
 
-// evenPages raises memories with the same named title to the best one's score: importance and then recency decide.
+// evenPages raises memories with the same named title to the best one's score. The name is ambiguous, so importance and then
+// recency decide.
 func (w *walker) evenPages() {
 	for _, v := range slices.SortedFunc(maps.Keys(w.starts), func(a, b node) int { return w.n.byID(a.place(), b.place()) }) {
 		var pages []node

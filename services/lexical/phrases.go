@@ -37,7 +37,8 @@ func (s *bm25) findPhrases(ctx context.Context) {
 	s.terms = append(phrases, s.terms...)
 }
 
-// phraseWords returns the words that are looked for, of a long phrase the first maxTerms. It returns nil if no memory has one of them.
+// phraseWords returns the words that are looked for, of a long phrase the first maxTerms. Among terms at one position it takes the last.
+// It returns nil if no memory has one of the words.
 func (s *bm25) phraseWords(phrase []token) []phraseWord {
 	var words []phraseWord
 	first := 0

@@ -63,7 +63,8 @@ func sameWords(a, b record.Record) bool {
 	return a.Content == b.Content && a.Title == b.Title && a.Category == b.Category && slices.Equal(a.Keywords, b.Keywords) && slices.Equal(a.Tags, b.Tags)
 }
 
-// rowsOf splits records into words, by the default settings unless their namespace has others. A transaction may wait for it.
+// rowsOf splits records into words, by the default settings unless their namespace has others. A
+// transaction may wait for it, so all processors share the work.
 func rowsOf(ctx context.Context, records []record.Record, settings map[string]Settings, vectors bool) ([]row, error) {
 	rows := make([]row, len(records))
 	var working errgroup.Group

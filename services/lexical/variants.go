@@ -204,7 +204,7 @@ func (s *bm25) vary(ctx context.Context) {
 }
 
 // inARow returns the postings of memories that have some words at their distances, unless reading them takes more than is left. Of the
-// memories with all words, most are read.
+// memories with all words, it reads the latest, most at most.
 func (s *bm25) inARow(ctx context.Context, words []phraseWord, most int, left *int) (found postingList) {
 	fewest := math.MaxInt
 	for _, w := range words {

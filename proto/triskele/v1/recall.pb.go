@@ -930,7 +930,7 @@ type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
 	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// At most 32 KiB of UTF-8. Query and vector may each be absent, not both.
+	// At most 32 KiB of UTF-8, with more than white space unless there is a vector.
 	Query  string    `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	Vector []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
 	// 1 to 1,000 hits; unset means 10.

@@ -166,7 +166,7 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	}
 	var kind hook.Kind
 	config.Ended = func(s hook.Session, of hook.Kind, err error) {
-		if file, unknown := sessionFile(env, s, private); !c.Capture && of == hook.Said && s.ID != "" && unknown == nil {
+		if file, unknown := sessionFile(env, s, private); !c.Capture && s.ID != "" && unknown == nil {
 			if mark, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err == nil {
 				_ = mark.Close()
 			}
@@ -290,7 +290,9 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session, ended boo
 		session.State = filepath.Join(folder, "capture") // what was forgotten does not come back
 	}
 	report, err := captured(ctx, env, process, c.Store, session)
-	meter(process, "triskele.hook.secrets", "Secrets that were replaced in what was said.").Add(ctx, int64(report.Redacted))
+	if err == nil { // else it is stored later
+		meter(process, "triskele.hook.secrets", "Secrets that were replaced in what was said.").Add(ctx, int64(report.Redacted))
+	}
 	return err
 }
 

@@ -81,6 +81,7 @@ func (n tally) hold(t *testing.T, answered, said int) {
 // bound together.
 func TestEverydayStores(t *testing.T) {
 	var english tally
+	ran := 0
 	for _, x := range []struct {
 		folder         string
 		answered, said int // per cent: at least, at most
@@ -89,11 +90,12 @@ func TestEverydayStores(t *testing.T) {
 			n := testStores(t, everydayStores(t, x.folder))
 			n.hold(t, x.answered, x.said)
 			if x.folder != "languages" {
+				ran++
 				english = tally{english.answerable + n.answerable, english.answered + n.answered, english.other + n.other, english.said + n.said}
 			}
 		})
 	}
-	if !t.Failed() {
+	if ran == 2 {
 		english.hold(t, 90, 5)
 	}
 }

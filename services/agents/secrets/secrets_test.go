@@ -60,6 +60,9 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"OpenShift": "sha" + "256~" + run(43), "Prefect": "pn" + "u_" + run(36), "Pulumi": "pu" + "l-" + hex(40), "ReadMe": "rd" + "me_" + hex(70), "Scalingo": "tk" + "-us-" + run(48), "SettleMint": "sm" + "_pat_" + run(16),
 		"Shippo": "ship" + "po_live_" + hex(40), "Slack rotated": "xox" + "e.xox" + "b-1-" + strings.ToUpper(run(163)), "Sonar": "sq" + "u_" + hex(40), "Sourcegraph": "sg" + "p_" + hex(40), "Square": "sq" + "0atp-" + run(22),
 		"Terraform": run(14) + ".atlas" + "v1." + run(64), "Typeform": "tf" + "p_" + run(59), "Yandex": "AQ" + "VN" + run(36),
+		"Artifactory reference": "cmVm" + "dGtu" + run(56), "Fly.io machines": "fm" + "2_" + run(110), "Fly.io apps": "fm" + "1a_" + run(110), "GitLab application": "glo" + "as-" + run(64), "EasyPost test": "EZ" + "TK" + run(54),
+		"Harness service": "sa" + "t." + run(22) + "." + run(24) + "." + run(20), "Sonar project": "sq" + "p_" + hex(40), "Sonar global": "sq" + "a_" + hex(40), "Flutterwave test": "FLW" + "SECK_TEST-" + run(12),
+		"Sourcegraph instance": "sg" + "p_local_" + hex(40),
 	} {
 		text := "use " + secret + " for that, then deploy"
 		got, n := secrets.Redact(text)
@@ -169,6 +172,9 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"The staging password is rotated on the first Monday of the month.",
 		"password: string", "token := os.Getenv(\"GITHUB_TOKEN\")", "PASSWORD=$DB_PASSWORD", "password: ${{ secrets.DB }}", "token: <your token>",
 		`grep -rn "-----BEGIN ` + `RSA PRIVATE KEY-----" . finds keys. We deploy on Mondays.`,
+		"cloudflare: 3f786850e387550fdab836ed7e6dc881de23001b", "CLOUDFLARE_TUNNEL_NAME=acme-production-eu-central-1-edge-tunnel", "CLOUDFLARE_API_URL=the-long-address-of-the-api-of-cloudflare-4",
+		"/assets/ico-d41d8cd98f00b204e9800998ecf8427e.svg", "def duffel_test_creates_an_order_with_two_passengers_and_a_seat():", "data:image/png;base64,EAAA" + strings.Repeat("AAAAAAAB", 20),
+		base64.StdEncoding.EncodeToString([]byte("refund of order 4711 is due on the 4th of April.")), "/static/pul-" + hex(40) + ".js", "tk-us-" + strings.Repeat("ab-4-", 12), "alpine@sha256:" + hex(64), "SHA256~ is no digest",
 		"commit 31acdec9f3b869a27cf0b1d817d3fc9f9f26c0bd", "id 01984b7e-3c9a-7cc1-8a5e-2f1d7b9c0e11",
 		"https://example.com:8080/path@v1.2.3", "see https://github.com/triskele/triskele@main", "max_tokens: 1500", "the token budget is 600",
 		"sk-learn is a library", "the branch sk-refactor-the-whole-parser is merged", `class="sk-fading-circle-container-wrapper"`, "eyJ is how tokens begin", "func token(secret string) error", "secret: true", "key-value stores",

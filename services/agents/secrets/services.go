@@ -1,24 +1,30 @@
 package secrets
 
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
+
 // services returns rules for tokens whose format says whose they are. The formats are those that the services document, and that
-// gitleaks and other detectors look for.
+// gitleaks and other detectors look for. Where names or data have the same format, a check tells them apart.
 func services() []rule {
 	return []rule{
 		format("1Password key", "a3-", `\bA3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}\b`),
 		format("1Password token", "ops_eyj", `\bops_eyJ[A-Za-z0-9+/]{100,}={0,3}`),
 		format("Airtable token", "pat", `\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}\b`),
 		format("Alibaba key", "ltai", `\bLTAI[A-Za-z0-9]{20}\b`),
-		format("Artifactory key", "akcp cmvmd", `\b(?:AKCp[A-Za-z0-9]{69}|cmVmd[A-Za-z0-9]{59})\b`),
+		format("Artifactory key", "akcp cmvmdgtu", `\b(?:AKCp[A-Za-z0-9]{69}|cmVmdGtu[A-Za-z0-9]{56})\b`),
 		format("AWS key", "absk", `\bABSK[A-Za-z0-9+/]{100,}={0,2}`),
 		format("Azure secret", "q~", `(?:^|[^\w~.-])([\w~.]{3}\dQ~[\w~.-]{31,34})`),
 		format("Brevo key", "xkeysib-", `\bxkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}\b`),
 		format("Clojars token", "clojars_", `\bCLOJARS_[a-z0-9]{60}\b`),
-		format("Cloudflare key", "cloudflare", `(?i)cloudflare[\w.-]*['"]?\s*[:=]\s*['"]?([a-z0-9_-]{37,40})\b`),
+		{"Cloudflare key", "cloudflare", regexp.MustCompile(`(?i)cloudflare[_.-]api\w*['"]?\s*[:=]\s*['"]?([a-z0-9_-]{37,40})(?:[^\w-]|$)`), random},
 		format("Cloudflare key", "v1.0-", `\bv1\.0-[a-f0-9]{24}-[a-f0-9]{146}\b`),
-		format("Duffel token", "duffel_", `\bduffel_(?:test|live)_[\w=-]{43}`),
+		{"Duffel token", "duffel_", regexp.MustCompile(`\bduffel_(?:test|live)_[\w=-]{43}`), random},
 		format("Dynatrace token", "dt0c01.", `\bdt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}\b`),
 		format("EasyPost key", "ezak eztk", `\bEZ[AT]K[A-Za-z0-9]{54}\b`),
-		format("Facebook token", "eaa", `\bEAA[A-Za-z0-9]{100,}\b`),
+		{"Facebook token", "eaa", regexp.MustCompile(`\bEAA[A-Za-z0-9]{100,}\b`), varied},
 		format("Flutterwave key", "flwseck", `\bFLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?\b`),
 		format("Fly.io token", "fo1_ fm1 fm2_", `\b(?:fo1_[\w-]{43}|fm(?:1[ar]|2)_[A-Za-z0-9+/]{100,}={0,3})`),
 		format("Frame.io token", "fio-u-", `\bfio-u-[\w=-]{64}`),
@@ -27,14 +33,14 @@ func services() []rule {
 		format("Harness key", "pat. sat.", `\b[ps]at\.[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}\b`),
 		format("Heroku key", "hrku-aa", `\bHRKU-AA[\w-]{58}`),
 		format("Hugging Face token", "api_org_", `\bapi_org_[A-Za-z]{34}\b`),
-		format("Infracost token", "ico-", `\bico-[A-Za-z0-9]{32}\b`),
+		{"Infracost token", "ico-", regexp.MustCompile(`\bico-[A-Za-z0-9]{32}\b`), capitals},
 		format("MaxMind key", "_mmk", `\b[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk\b`),
 		format("Octopus key", "api-", `\bAPI-[A-Z0-9]{26}\b`),
 		format("OpenShift token", "sha256~", `\bsha256~[\w-]{43}`),
 		format("Prefect token", "pnu_", `\bpnu_[A-Za-z0-9]{36}\b`),
-		format("Pulumi token", "pul-", `\bpul-[a-f0-9]{40}\b`),
+		format("Pulumi token", "pul-", `(?:^|[^\w/.-])(pul-[a-f0-9]{40})\b`), // and no file's name
 		format("ReadMe token", "rdme_", `\brdme_[a-z0-9]{70}\b`),
-		format("Scalingo token", "tk-us-", `\btk-us-[\w-]{48}`),
+		{"Scalingo token", "tk-us-", regexp.MustCompile(`\btk-us-[\w-]{48}`), capitals},
 		format("SettleMint token", "sm_", `\bsm_[aps]at_[A-Za-z0-9]{16}\b`),
 		format("Shippo token", "shippo_", `\bshippo_(?:live|test)_[a-fA-F0-9]{40}\b`),
 		format("Sonar token", "squ_ sqp_ sqa_", `\bsq[upa]_[a-f0-9]{40}\b`),
@@ -46,3 +52,11 @@ func services() []rule {
 		format("Yandex key", "aqvn", `\bAQVN[\w-]{35,38}`),
 	}
 }
+
+// capitals reports whether a value looks as if it was drawn, and has capital letters, which hashes and names of files lack.
+func capitals(value string) bool {
+	return random(value) && strings.ContainsFunc(value, unicode.IsUpper)
+}
+
+// varied reports whether a value looks as if it was drawn, and not like data with runs of zeros.
+func varied(value string) bool { return random(value) && entropy(value) >= 4.5 }

@@ -406,7 +406,7 @@ export type RecallRequest = Message<"triskele.v1.RecallRequest"> & {
   namespaces: string[];
 
   /**
-   * At most 32 KiB of UTF-8. Query and vector may each be absent, not both.
+   * At most 32 KiB of UTF-8, with more than white space unless there is a vector.
    *
    * @generated from field: string query = 2;
    */
