@@ -248,3 +248,43 @@ func TestTooLittleForTheReranker(t *testing.T) {
 		t.Errorf("degraded because %q", resp.GetDegradedReason())
 	}
 }
+
+// TestSureAnswers: a memory whose text surely answers is likely, however improbable the legs find it. So min_score does not keep it
+// from being read.
+func TestSureAnswers(t *testing.T) {
+	t.Parallel()
+	ids := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	asked := func(score float64, edit func(*triskelev1.RecallRequest)) map[string]float64 {
+		g := configured(t, func(c *gateway.Config) {
+			judged(func(_ context.Context, _ string, texts []string) ([]float64, error) {
+				scores := make([]float64, len(texts))
+				for i, text := range texts {
+					if text[len(text)-1:] == "j" {
+						scores[i] = score
+					}
+				}
+				return scores, nil
+			})(c)
+			c.Fusion.Method, c.Rerank.Answers, c.Rerank.Local, c.Rerank.Top = "calibrated", true, true, 10
+		}, memories{}, finds(bm25, ids...), finds(cosine), finds(hops))
+		resp := ask(t, g, edit)
+		for _, h := range resp.GetHits() {
+			checkSum(t, h)
+		}
+		return scores(resp)
+	}
+	fused := asked(0, nil)["j"]
+	if fused > 0.01 {
+		t.Fatalf("the legs find j as likely as %v", fused)
+	}
+	least := func(r *triskelev1.RecallRequest) {
+		reranked(r)
+		r.MinScore = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: 0.08}
+	}
+	if got := asked(3, least)["j"]; math.Abs(got-0.1) > 1e-6 {
+		t.Errorf("j has %v, want 0.1, as its text surely answers", got)
+	}
+	if got, there := asked(2.9, least)["j"]; there {
+		t.Errorf("j has %v, though its text does not surely answer", got)
+	}
+}

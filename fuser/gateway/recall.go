@@ -134,7 +134,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	minScoreIgnored := r.setMinScore(outcomes)
 	if r.settings[0].reranks(r.req) && g.weighs(r) {
 		// Reranking changes the scores. What is below this bound stays below min_score.
-		r.least, r.fusion.Least = r.fusion.Least, changed(r.fusion.Least, -answering)
+		r.least, r.fusion.Least = r.fusion.Least, canReach(r.fusion.Least)
 	}
 	result := fusion.Fuse(lists(outcomes), r.fusion)
 	leftOut := dropBelow(&result, r.fusion.Least)

@@ -54,6 +54,9 @@ type RerankConfig struct {
 const (
 	// answering is what a text that surely answers adds to a memory's log-odds, and half of it one that is as likely not to.
 	answering = 2.0
+	// A memory whose text surely answers, by a score of sure or more, is at least likely. The legs cannot know an answer in other words.
+	// docs/adr/0067-sure-answers.md says how the two were chosen.
+	sure, likely = 3.0, 0.1
 	// If the first memory's score is below hopeless, and that of none that was read says that it may answer, then nothing answers
 	// the query, and the log-odds of all fall by doubt. It takes enough readings, or all that can be. docs/adr/0065-built-in-reranker.md says how the three were chosen.
 	hopeless, doubt, enough = -8.0, 2.0, 3
@@ -134,7 +137,7 @@ func (g *Gateway) weighs(r *recall) bool {
 func weigh(winners []winner) {
 	for i := range winners {
 		if w := &winners[i]; w.reranked != nil {
-			gain := answering * fusion.Probability(*w.reranked)
+			gain := gain(*w.reranked, w.Score)
 			w.Contributions = append(slices.Clip(w.Contributions), fusion.Contribution{Leg: rerankName, Raw: *w.reranked, Value: gain})
 			addLogOdds(&w.Fused, gain)
 		}
@@ -154,6 +157,29 @@ func weigh(winners []winner) {
 		winners[i].Base -= doubt
 		addLogOdds(&winners[i].Fused, -doubt)
 	}
+}
+
+// gain is what a score adds to the log-odds of a memory of a probability.
+func gain(score, p float64) float64 {
+	added := answering * fusion.Probability(score)
+	if score >= sure {
+		added = max(added, logOdds(likely)-logOdds(p))
+	}
+	return added
+}
+
+// canReach returns the least probability that reading can raise to p, if nothing is known of the text.
+func canReach(p float64) float64 {
+	if p <= likely {
+		return 0
+	}
+	return changed(p, -answering)
+}
+
+// logOdds returns those of a probability, at least those of one in 10¹².
+func logOdds(p float64) float64 {
+	p = max(p, 1e-12)
+	return math.Log(p / (1 - p))
 }
 
 // addLogOdds changes a memory's probability.

@@ -134,7 +134,7 @@ func TestGate(t *testing.T) {
 	}
 	t.Logf("something is said: to %d of %d prompts that memories answer, to %d of %d that they do not, to %d of %d in small talk",
 		knownSaid, known, awaySaid, away, talkSaid, talk)
-	if known < 100 || 20*knownSaid < 13*known || 10*awaySaid > away || 10*talkSaid > 2*talk {
+	if known < 100 || 4*knownSaid < 3*known || 10*awaySaid > away || 10*talkSaid > 2*talk {
 		t.Error("that is too often or not often enough")
 	}
 }
