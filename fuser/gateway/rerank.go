@@ -137,9 +137,9 @@ func (g *Gateway) weighs(r *recall) bool {
 func weigh(winners []winner) {
 	for i := range winners {
 		if w := &winners[i]; w.reranked != nil {
-			gain := gain(*w.reranked, w.Score)
-			w.Contributions = append(slices.Clip(w.Contributions), fusion.Contribution{Leg: rerankName, Raw: *w.reranked, Value: gain})
-			addLogOdds(&w.Fused, gain)
+			added := gain(*w.reranked, w.Score)
+			w.Contributions = append(slices.Clip(w.Contributions), fusion.Contribution{Leg: rerankName, Raw: *w.reranked, Value: added})
+			addLogOdds(&w.Fused, added)
 		}
 	}
 	slices.SortStableFunc(winners, func(a, b winner) int { return cmp.Compare(b.Score, a.Score) })

@@ -80,6 +80,19 @@ four:
 	VZEROUPPER
 	RET
 
+// SIXROWS begins the sums of six rows alike.
+#define SIXROWS \
+	VMOVAPS Z0, Z2 \
+	VMOVAPS Z1, Z3 \
+	VMOVAPS Z0, Z4 \
+	VMOVAPS Z1, Z5 \
+	VMOVAPS Z0, Z6 \
+	VMOVAPS Z1, Z7 \
+	VMOVAPS Z0, Z8 \
+	VMOVAPS Z1, Z9 \
+	VMOVAPS Z0, Z10 \
+	VMOVAPS Z1, Z11
+
 // STEP32 adds the products of six rows' component i with 32 columns. Z0 to Z11 hold the sums, two registers for each row.
 #define STEP32(i) \
 	VMOVUPS (64*i)(DX), Z12 \
@@ -121,16 +134,7 @@ TEXT ·tileAVX512(SB), NOSPLIT, $0-56
 	ADDQ DX, R11             // the second panel
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z1, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z1, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z1, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z1, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z1, Z11
+	SIXROWS
 
 four32:
 	STEP32(0)
@@ -218,16 +222,7 @@ TEXT ·tileVNNI(SB), NOSPLIT, $0-64
 	ADDQ DX, R11             // the second panel
 	VMOVDQU32 (BX), Z0       // start
 	VMOVDQU32 192(BX), Z1
-	VMOVDQA32 Z0, Z2
-	VMOVDQA32 Z1, Z3
-	VMOVDQA32 Z0, Z4
-	VMOVDQA32 Z1, Z5
-	VMOVDQA32 Z0, Z6
-	VMOVDQA32 Z1, Z7
-	VMOVDQA32 Z0, Z8
-	VMOVDQA32 Z1, Z9
-	VMOVDQA32 Z0, Z10
-	VMOVDQA32 Z1, Z11
+	SIXROWS
 
 sixteen:
 	STEPBYTES(0)

@@ -1,6 +1,7 @@
 package transformer
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/triskele/triskele/fuser/transformer/modeltest"
+	"github.com/triskele/triskele/fuser/transformer/safetensors"
 )
 
 func random(r *rand.Rand, n int, scale float64) []float32 {
@@ -146,6 +148,39 @@ func TestBytesStayBytes(t *testing.T) {
 	l := m.layers[0]
 	if bytes := byteTile != nil; (l.attend.bytes != nil) != bytes || (l.attend.panels == nil) != bytes || l.widen.bytes != nil {
 		t.Errorf("the weights that attend are bytes: %v, floats: %v; those of 33 columns are bytes: %v", l.attend.bytes != nil, l.attend.panels != nil, l.widen.bytes != nil)
+	}
+}
+
+// TestBytesBesideFloats: queries, keys and values are multiplied at once, so that none may be lost if one of them has another type.
+func TestBytesBesideFloats(t *testing.T) {
+	t.Parallel()
+	shape := modeltest.Shape{Words: 9, Hidden: 64, Layers: 1, Heads: 2, Intermediate: 64, Positions: 9, Segments: 2}
+	read := func(kind string) map[string]safetensors.Tensor {
+		file := modeltest.Safetensors(shape.Tensors(), kind)
+		tensors, err := safetensors.Read(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tensors
+	}
+	const self, scale = "encoder.layer.0.attention.self.", "encoder.layer.0.attention.self.query.weight.scale"
+	for _, c := range []struct {
+		query, others string
+		refused       bool
+	}{{"I8", "F32", byteTile != nil}, {"F32", "I8", false}} {
+		r, queries := &reader{tensors: read(c.others)}, read(c.query)
+		r.tensors[self+"query.weight"], r.tensors[scale] = queries[self+"query.weight"], queries[scale]
+		l := linear{in: 64, out: 3 * 64}
+		for part, kind := range []string{"query", "key", "value"} {
+			to := places(64, 64, 0)
+			for i := range to {
+				to[i] += part * 64
+			}
+			r.linear(self+kind, &l, places(64, 64, 0), to)
+		}
+		if (r.err != nil) != c.refused || r.err == nil && l.panels == nil {
+			t.Errorf("queries of %s beside %s: bytes %v, floats %v, %v", c.query, c.others, l.bytes != nil, l.panels != nil, r.err)
+		}
 	}
 }
 
