@@ -3,12 +3,15 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# A build without what debuggers alone read takes a fifth less; stack traces and profiles are the same. For a debugger, build without make.
+export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -gcflags=all=-dwarf=false
+
 MODULES := proto fuser services tests
 PROGRAMS := triskele fuserd memoryd lexicald densed graphd
 TOOLS := .cache/tools
 # The race detector leaves out three libraries that take several times as long under it, and change nothing that goroutines share:
 # SQLite, which is C translated to Go, regular expressions, and the parser of flags, which uses many of those.
-DETECTOR := -race -gcflags='modernc.org/...=-race=false' -gcflags='regexp/...=-race=false' -gcflags='github.com/alecthomas/kong=-race=false'
+DETECTOR := -race -gcflags='modernc.org/...=-race=false -dwarf=false' -gcflags='regexp/...=-race=false -dwarf=false' -gcflags='github.com/alecthomas/kong=-race=false -dwarf=false'
 # What --version says and traces are labelled with; VERSION is a release's number.
 VERSION ?=
 COMMIT ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/dev/null)
@@ -24,7 +27,7 @@ demo: ## Show recall at work on a temporary SQLite file: no services, nothing bu
 
 .PHONY: build
 build: ## Put the programs into bin/: [PROGRAMS=triskele]
-	go build -ldflags '$(LDFLAGS)' -o bin/ $(wildcard $(PROGRAMS:%=./*/cmd/%))
+	GOGC=400 go build -ldflags '-w $(LDFLAGS)' -o bin/ $(wildcard $(PROGRAMS:%=./*/cmd/%))
 
 # Set, the tests run with the race detector, as in CI.
 RACE ?=
