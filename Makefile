@@ -127,6 +127,10 @@ test-python: ## Install the Python client's wheel into a clean environment and t
 test-typescript: ## Install the TypeScript client's package into a clean folder and test it against gateways that run (Node.js 20, npm, openssl)
 	tests/clients/typescript.sh
 
+.PHONY: test-mcp
+test-mcp: ## Have both SDKs for TypeScript and the Inspector call the MCP server, over stdio and HTTP (Node.js, npm)
+	tests/clients/mcp.sh
+
 .PHONY: test-pgbouncer
 test-pgbouncer: ## Run the tests of services through PgBouncer in transaction mode (installed if absent), but for those of migrating, which wants the server itself
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install

@@ -33,8 +33,6 @@ import (
 )
 
 const (
-	// sessionIdle is the timeout of an idle HTTP session.
-	sessionIdle = time.Hour
 	// headerTime bounds reading a request's headers. drainTime bounds running calls at shutdown.
 	headerTime = 10 * time.Second
 	drainTime  = 5 * time.Second
@@ -134,11 +132,12 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	return err
 }
 
-// serve serves HTTP until ctx ends.
+// serve serves HTTP until ctx ends. It keeps no sessions: since revision 2026-07-28 each request says all, and the server has nothing to
+// tell a client unasked.
 func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListener, server *mcp.Server, log *slog.Logger) {
 	var handler http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{
-			SessionTimeout: sessionIdle, Logger: log,
+			Stateless: true, PropagateRequestCancellation: true, Logger: log,
 			DisableLocalhostProtection: len(c.AllowHost) > 0, // it allows only localhost; knownHost still checks
 		})
 	mux := http.NewServeMux()
@@ -151,7 +150,7 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListene
 			mux.Handle("GET "+path, protectedResource(issuer))
 		}
 	}
-	mux.Handle(mcpPath, http.NewCrossOriginProtection().Handler(closing(ctx, handler)))
+	mux.Handle(mcpPath, http.NewCrossOriginProtection().Handler(handler))
 	web := &http.Server{Handler: c.knownHost(mux), ReadHeaderTimeout: headerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	scheme := "http"
 	if c.Store.TLS.Cert != "" {
@@ -161,19 +160,6 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListene
 	stop := rpc.ServeHTTP(web, listener, drainTime, log)
 	<-ctx.Done()
 	stop()
-}
-
-// closing ends the clients' event streams (GET) with ctx. Other calls may go on.
-func closing(ctx context.Context, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			waiting, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			defer context.AfterFunc(ctx, cancel)()
-			r = r.WithContext(waiting)
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 const (
@@ -213,7 +199,7 @@ func challenge(r *http.Request, issued bool) string {
 	return strings.TrimSpace("Bearer " + strings.Join(params, ", "))
 }
 
-// known authenticates every request. A session belongs to its first token.
+// known authenticates every request.
 func known(listener *auth.HTTPListener, issued bool, next http.Handler) http.Handler {
 	verify := func(_ context.Context, token string, r *http.Request) (*sdkauth.TokenInfo, error) {
 		ctx := rpc.From(r)

@@ -276,43 +276,44 @@ func listen(t *testing.T, args ...string) (*process, string) {
 	}
 }
 
-// TestMCPEndsStreams stops the server while a client waits for news: its stream ends as streams do, and is not cut off.
-func TestMCPEndsStreams(t *testing.T) {
+// A client of the newest revision says all in each request, and begins no session.
+func TestMCPNeedsNoSession(t *testing.T) {
 	t.Parallel()
 	p, url := listen(t)
-	ask := func(method, session, body string) *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	ask := func(method, name, params string) string {
+		t.Helper()
+		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "application/json, text/event-stream")
-		if session != "" {
-			req.Header.Set("Mcp-Session-Id", session)
+		for header, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
+		} {
+			req.Header.Set(header, value)
 		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = resp.Body.Close() })
-		return resp
+		defer func() { _ = resp.Body.Close() }()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Mcp-Session-Id") != "" {
+			t.Fatalf("%s: %s %v, %v\n%s", method, resp.Status, resp.Header, err, answer)
+		}
+		return string(answer)
 	}
-	begun := ask(http.MethodPost, "", handshakes["2025-06-18"])
-	if _, err := io.Copy(io.Discard, begun.Body); err != nil {
-		t.Fatal(err)
+	if got := ask("server/discover", "", ""); !strings.Contains(got, "2026-07-28") {
+		t.Errorf("the server knows %s, not 2026-07-28", got)
 	}
-	session := begun.Header.Get("Mcp-Session-Id")
-	ask(http.MethodPost, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	stream := ask(http.MethodGet, session, "")
-	if stream.StatusCode != http.StatusOK {
-		t.Fatal(stream.Status)
+	ask("tools/call", "remember", `"name":"remember","arguments":{"content":"Deploys are frozen from Thursday noon."},`)
+	if got := ask("tools/call", "recall", `"name":"recall","arguments":{"query":"deploy freeze"},`); !strings.Contains(got, "frozen from Thursday") {
+		t.Errorf("recall answers %s", got)
 	}
 	p.stop()
-	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
-		t.Errorf("the stream was cut off: %v", err)
-	}
 	if code := <-p.code; code != 0 {
-		t.Errorf("exit code %d, errors %q", code, p.errs)
+		t.Errorf("exit code %d: %s", code, p.errs)
 	}
 }
 
