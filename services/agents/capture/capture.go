@@ -4,8 +4,8 @@
 //  1. Read what the transcript has beyond the position that the last event left behind.
 //  2. Leave out turns that are too short to mean something alone, or that name a file which .triskeleignore lists.
 //  3. Replace secrets, and count them.
-//  4. Leave out turns that are stored already, or repeat a stored one word for word that does not expire soon. One that differs in a
-//     number says something new.
+//  4. Leave out turns that are stored already, or say the same as a stored one that does not expire soon. One that differs in a number
+//     says something new.
 //  5. Store the rest in one transaction, with a life and an importance below that of a memory that somebody chose to store.
 //  6. Keep the position. If a step fails, the position stays, and the next event makes up for it.
 package capture
@@ -304,10 +304,21 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// said returns a text without what can be written in several ways: case, white space, and the marks at its end.
+// said returns what a text says, without what changes nothing in it: case, white space, punctuation around words, short forms, articles and
+// words of courtesy. Two texts that say the same are near-duplicates. The order of words stays, and so do numbers and negations.
 func said(text string) string {
-	return strings.TrimRight(strings.Join(strings.Fields(strings.ToLower(text)), " "), ".!?… ")
+	text = shortForms.Replace(strings.ReplaceAll(strings.ToLower(text), "’", "'"))
+	words := slice.Map(strings.Fields(text), func(word string) string {
+		return strings.TrimRight(strings.TrimLeft(word, "\"'“‘([{"), "\"'”’)]},.;:!?…")
+	})
+	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" || slices.Contains(fillers, word) }), " ")
 }
+
+var (
+	fillers    = []string{"a", "an", "the", "please", "thanks", "ok", "okay", "hey", "hi", "well", "so", "just"}
+	shortForms = strings.NewReplacer("can't", "can not", "cannot", "can not", "won't", "will not", "n't", " not", "'re", " are", "'ll", " will",
+		"'ve", " have", "i'm", "i am", "it's", "it is", "that's", "that is")
+)
 
 // similar returns what stored memories say that are most like a turn, without those that expire much earlier. It returns none if they
 // are not to be had: a duplicate does less harm than a gap.

@@ -188,6 +188,23 @@ func TestRepeatedTurnsAreStoredOnce(t *testing.T) {
 	}
 }
 
+func TestNearDuplicates(t *testing.T) {
+	t.Parallel()
+	const text = "We don't deploy the crane's service on Fridays, it's frozen from noon."
+	for again, want := range map[string]int{
+		"OK, so we do not deploy the crane's service on Fridays: it is frozen from noon, thanks!": 0,
+		"“We don’t deploy the crane's service on Fridays; it's frozen from noon”":                 0,
+		"We deploy the crane's service on Fridays, it's frozen from noon.":                        1,
+		"We don't deploy the crane's service on Fridays, it's frozen from 1 pm.":                  1,
+		"On Fridays the crane's service, it's frozen from noon, we don't deploy.":                 1,
+	} {
+		store := shelf{held: []*triskelev1.Memory{{Id: "x", Content: text}}}
+		if got := run(t, session(t, line("1", "user", "/w", again)), store.store()); got.Kept != want || got.Known != 1-want {
+			t.Errorf("%q after %q: got %+v, want %d kept", again, text, got, want)
+		}
+	}
+}
+
 // What is said again is stored again before the former turn expires, or it would be forgotten then.
 func TestRepeatedTurnsOutlive(t *testing.T) {
 	t.Parallel()

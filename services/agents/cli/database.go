@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/term"
+
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/backend"
@@ -61,15 +63,23 @@ func (t target) String() string {
 	return t.path
 }
 
-// create makes a file that only its owner can read. It makes the platform's data folder, but no folder that the user named: a
-// mistyped path would be an empty database. SQLite gives its side files the same mode.
-func (t target) create() error {
+// create makes a file that only its owner can read. It makes the platform's data folder, but asks before it makes a folder that the
+// user named, and refuses if it cannot ask: a mistyped path would be an empty database. SQLite gives its side files the same mode.
+func (t target) create(ctx context.Context, env *Env) error {
 	if t.url != "" {
 		return nil
 	}
 	folder := filepath.Dir(t.path)
 	if _, err := os.Stat(folder); t.named && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no folder %s: create it, or correct --sqlite", folder)
+		answer := ""
+		if in, ok := env.In.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+			if answer, err = env.ask(ctx, fmt.Sprintf("There is no folder %s. Create it? [y/N] ", folder)); err != nil {
+				return err
+			}
+		}
+		if answer != "y" && answer != "yes" {
+			return fmt.Errorf("there is no folder %s: create it, or correct --sqlite", folder)
+		}
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err

@@ -185,7 +185,7 @@ func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Proce
 	if askOnly {
 		err = t.exists()
 	} else {
-		err = t.create()
+		err = t.create(ctx, env)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -29,7 +29,7 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	if err := t.create(); err != nil {
+	if err := t.create(ctx, env); err != nil {
 		return err
 	}
 	return t.with(ctx, func(b *backend.Backend) error {

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -94,14 +91,11 @@ func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 }
 
 func (c *namespaceDeleteCmd) confirm(ctx context.Context, env *Env) error {
-	if _, err := fmt.Fprintf(env.Err, "This deletes every memory in %s. Type the name again to continue: ", c.Name); err != nil {
+	line, err := env.ask(ctx, fmt.Sprintf("This deletes every memory in %s. Type the name again to continue: ", c.Name))
+	if err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(env.input(ctx)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if strings.TrimSpace(line) != c.Name {
+	if line != c.Name {
 		return errors.New("the name does not match: nothing was deleted (--yes skips the question)")
 	}
 	return nil

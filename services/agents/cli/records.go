@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -281,6 +282,18 @@ func (e *Env) input(ctx context.Context) io.Reader {
 	}()
 	context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
 	return out
+}
+
+// ask returns the line that the user answers a question with. It is empty at the end of input.
+func (e *Env) ask(ctx context.Context, question string) (string, error) {
+	if _, err := io.WriteString(e.Err, question); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(e.input(ctx)).ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return strings.TrimSpace(line), err
 }
 
 // open opens a file to read, or standard input for "-". A read that waits ends with ctx.

@@ -94,7 +94,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer operators.Start(ctx)()
-	if err := t.create(); err != nil {
+	if err := t.create(ctx, env); err != nil {
 		return err
 	}
 	config := gateway.DefaultConfig()
