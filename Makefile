@@ -127,6 +127,10 @@ test-python: ## Install the Python client's wheel into a clean environment and t
 test-typescript: ## Install the TypeScript client's package into a clean folder and test it against gateways that run (Node.js 20, npm, openssl)
 	tests/clients/typescript.sh
 
+.PHONY: test-secrets
+test-secrets: ## Compare what capture redacts with the rules of gitleaks, which are downloaded
+	go run ./tests/lab/secrets
+
 .PHONY: test-mcp
 test-mcp: ## Have both SDKs for TypeScript and the Inspector call the MCP server, over stdio and HTTP (Node.js, npm)
 	tests/clients/mcp.sh

@@ -62,7 +62,10 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"Terraform": run(14) + ".atlas" + "v1." + run(64), "Typeform": "tf" + "p_" + run(59), "Yandex": "AQ" + "VN" + run(36),
 		"Artifactory reference": "cmVm" + "dGtu" + run(56), "Fly.io machines": "fm" + "2_" + run(110), "Fly.io apps": "fm" + "1a_" + run(110), "GitLab application": "glo" + "as-" + run(64), "EasyPost test": "EZ" + "TK" + run(54),
 		"Harness service": "sa" + "t." + run(22) + "." + run(24) + "." + run(20), "Sonar project": "sq" + "p_" + hex(40), "Sonar global": "sq" + "a_" + hex(40), "Flutterwave test": "FLW" + "SECK_TEST-" + run(12),
-		"Sourcegraph instance": "sg" + "p_local_" + hex(40),
+		"Sourcegraph instance": "sg" + "p_local_" + hex(40), "Adobe": "p8" + "e-" + hex(32), "Authress": "auth" + "ress_service9." + hex(5) + ".acc" + "_" + hex(20) + "." + run(60), "AWS short": "A3" + "TX" + "IOSFODNN7EXAMPLE"[:16],
+		"Bedrock short": "bedrock" + "-api-key-" + run(60), "ClickHouse": "4b" + "1d" + run(38), "Facebook app": "123456789012345" + "|" + hex(30), "Grafana Cloud": "gl" + "c_" + run(60), "Grafana key": "ey" + "JrIjoi" + run(80),
+		"Intra 42": "s-s4" + "t2ud-" + hex(64), "New Relic insert": "NR" + "II-" + hex(32), "Slack legacy": "xox" + "r-" + run(24), "Slack app": "xap" + "p-1-" + strings.ToUpper(run(10)) + "-12345-" + strings.ToLower(run(40)),
+		"Square access": "EA" + "AA" + run(60), "Stripe production": "rk_" + "prod_" + run(24), "Vault legacy": "s" + "." + strings.ToLower(run(24)),
 	} {
 		text := "use " + secret + " for that, then deploy"
 		got, n := secrets.Redact(text)
@@ -85,6 +88,8 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"The password is tr0ub4" + "dor&3, keep it":                                                                         "The password is [redacted: password] keep it",
 		"https://hooks.slack.com/services/" + "T00000000/B00000000/" + run(24):                                              "https://hooks.slack.com/services/[redacted: webhook]",
 		"https://a.webhook.office.com/webhookb2/" + hex(36) + "@" + hex(36) + "/IncomingWebhook/" + hex(32) + "/" + hex(36): "https://a.webhook.office.com/webhookb2/[redacted: webhook]",
+		"set _gitlab" + "_session=" + hex(32) + "; a=b":                                                                     "set _gitlab_session=[redacted: GitLab session]; a=b",
+		"https://hooks.slack.com/triggers/" + "T00000000/1234567890/" + run(24):                                             "https://hooks.slack.com/triggers/[redacted: webhook]",
 		"CLOUDFLARE_API=" + run(40) + "\n":                                                                                  "CLOUDFLARE_API=[redacted: Cloudflare key]\n",
 		"SECRET_KEY=" + run(24):                                                                                             "SECRET_KEY=[redacted: secret]",
 		"ENCRYPTION_KEY: '" + run(24) + "'":                                                                                 "ENCRYPTION_KEY: '[redacted: secret]'",
@@ -200,7 +205,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"curl -b cookies.txt https://x", "curl --cookie-jar jar1 https://x", "Cookie: lang=en; theme=dark", "docker login -u $USER -p $TOKEN", "docker login -u ada --password-stdin",
 		"mongosh --port 27017 -p", "docker run --name mongo -p 27017:27017 -d mongo:7", "The cookie: see RFC6265bis for what it is", "redis-cli -a $REDIS_PASSWORD ping", "Authorization: Bearer <token>", "aws configure set region eu-central-1",
 		"PWD=/data/project1", "OLDPWD=/builds/group1/x", "pwd: /private/var/folders/x1", "curl -fsSL https://x | docker run -u 1000:1000 y", "credential: arn:aws:iam::123456789012:role/x", "secret: projects/p1/secrets/db/versions/3",
-		"token: op://Prod/api-1/token", "secret: vault:secret/data/app1#key", "sbp_is_the_prefix_of_a_token_there", "glc_library_2_function_names_of_c", "figd_something_that_is_no_token",
+		"token: op://Prod/api-1/token", "secret: vault:secret/data/app1#key", "sbp_is_the_prefix_of_a_token_there", "glc_library_2_function_names_of_c", "figd_something_that_is_no_token", "s.validateconfigurationnow()", "the table 123456789012345|a|b", "SG.library_function_names_with_many_words",
 		"Reset password: click here", "passwd: password updated successfully", "Password: leave it empty.", "Passwort: Bitte eingeben", "passwd:         files systemd",
 		"self.key_password = key_password", `"password": password,`, "user, password = credentials", "BasicAuthPassword = invalidPassword", "password: z.string().min(8),", `cmd.Env = append(os.Environ(), "PWD="+dir, "A=b")`,
 		"Create an API key: https://example.com/d?to=%2F7E%2Fai2", "// [secret]: https://v1-30.docs.kubernetes.io/docs/#secret", "`{pem: <string>[, passphrase: <string>]}`. The object", "postgres://user:password@localhost/app",
