@@ -31,9 +31,11 @@ const (
 	lead, stride = 20, 20
 	// firstWord is the first word of BERT's vocabulary, after signs and letters: "the".
 	firstWord = 1996
-	// batch is the number of tokens that are scored at once: enough to keep all processors busy. most bounds those of a call: ten
-	// turns of a conversation, or five notes of a hundred words.
-	batch, most = 384, 768
+	// batch is the number of tokens that are scored at once: enough to keep all processors busy.
+	batch = 384
+	// A call reads perText tokens for each text that it gets, and least at least: ten turns of a conversation, or five notes of a
+	// hundred words.
+	perText, least = 77, 768
 )
 
 // Builtin is the cross-encoder in the program. It is loaded when it is first asked, and safe for concurrent use.
@@ -71,8 +73,8 @@ func (b *Builtin) load(ctx context.Context) (*transformer.Model, error) {
 	}
 }
 
-// Rerank implements gateway.Reranker. The scores are the model's logits. It scores the first texts: as many as have 768 tokens with the
-// question, and as the time until ctx's deadline allows.
+// Rerank implements gateway.Reranker. The scores are the model's logits. It scores the first texts: as many as their number of tokens
+// allows, and the time until ctx's deadline.
 func (b *Builtin) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
 	model, err := b.load(ctx)
 	if err != nil {
@@ -81,7 +83,7 @@ func (b *Builtin) Rerank(ctx context.Context, query string, texts []string) ([]f
 	question := model.Words(clip.Text(query, b.maxText))
 	question = question[:min(len(question), questionTokens)]
 	var parts [][]int
-	for left := most; len(parts) < len(texts); {
+	for left := max(least, perText*len(texts)); len(parts) < len(texts); {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

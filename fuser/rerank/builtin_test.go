@@ -80,7 +80,7 @@ func TestPassage(t *testing.T) {
 func TestBuiltinReadsWhatFits(t *testing.T) {
 	t.Parallel()
 	short := slices.Repeat([]string{"The ferry to the island leaves at noon."}, 10)
-	long := slices.Repeat([]string{strings.Repeat(short[0]+" ", 30)}, 10)
+	long := slices.Repeat([]string{strings.Repeat(short[0]+" ", 30)}, 30)
 	for name, c := range map[string]struct {
 		texts  []string
 		pace   time.Duration
@@ -90,7 +90,9 @@ func TestBuiltinReadsWhatFits(t *testing.T) {
 		"all":            {texts: short, want: 10},
 		"in time":        {texts: short, pace: time.Microsecond, within: time.Minute, want: 10},
 		"too slow":       {texts: short, pace: time.Minute, within: time.Minute, want: 1},
-		"too many words": {texts: long, want: 4},
+		"too many words": {texts: long[:10], want: 4},
+		"three are read": {texts: long[:3], want: 3},
+		"more texts":     {texts: long, want: 13},
 	} {
 		model := rerank.NewBuiltin(8192)
 		model.SetPace(c.pace)

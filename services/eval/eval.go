@@ -61,6 +61,7 @@ type Options struct {
 	Scorer      string        `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"` // empty means the default
 	Limit       int           `help:"Queries per set; 0 means all." default:"0"`
 	Reading     time.Duration `name:"reranker-within" help:"How long the reranker may read at most; 0 for what the budget of a recall leaves." default:"0" placeholder:"DURATION"`
+	Top         int32         `name:"reranker-top" help:"How many memories the reranker reads at most, 2 to 100; 0 for as many as in a recall." default:"0" placeholder:"N"`
 	Concurrency int           `help:"Concurrent recalls; measure latencies with 1." default:"1"` // 0 means 1
 
 	Embedder embed.Embedder `kong:"-"`
@@ -74,17 +75,18 @@ type config struct {
 	name   string
 	legs   []string
 	reread bool // by the built-in reranker
-	// reading is how long it may take; 0 for what is left.
+	// reading is how long it may take, and top how many it reads; 0 for what is left, and for the default.
 	reading time.Duration
+	top     int32
 }
 
 var configs = []config{
-	{"A-all", []string{"lexical", "dense", "graph"}, false, 0},
-	{"B-lexical+dense", []string{"lexical", "dense"}, false, 0},
-	{"C-dense", []string{"dense"}, false, 0},
-	{"D-lexical", []string{"lexical"}, false, 0},
-	{"E-graph", []string{"graph"}, false, 0},
-	{"F-all+reranker", []string{"lexical", "dense", "graph"}, true, 0},
+	{name: "A-all", legs: []string{"lexical", "dense", "graph"}},
+	{name: "B-lexical+dense", legs: []string{"lexical", "dense"}},
+	{name: "C-dense", legs: []string{"dense"}},
+	{name: "D-lexical", legs: []string{"lexical"}},
+	{name: "E-graph", legs: []string{"graph"}},
+	{name: "F-all+reranker", legs: []string{"lexical", "dense", "graph"}, reread: true},
 }
 
 // ConfigNames returns the names of the configurations.
@@ -168,11 +170,11 @@ func (r *runner) check() error {
 	if len(o.Configs) == 0 {
 		r.configs = slices.Clone(configs)
 	}
-	if o.Reading < 0 {
-		return fmt.Errorf("the reranker's time %v must not be negative", o.Reading)
+	if o.Reading < 0 || o.Top < 0 {
+		return fmt.Errorf("the reranker's time %v and number of memories %d must not be negative", o.Reading, o.Top)
 	}
 	for i := range r.configs {
-		r.configs[i].reading = o.Reading
+		r.configs[i].reading, r.configs[i].top = o.Reading, o.Top
 	}
 	if len(o.Sets) == 0 {
 		return o.findSets()
@@ -382,6 +384,9 @@ func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1
 	req.Explain = len(c.legs) == 1
 	if c.reread {
 		req.Rerank = client.Reread()
+		if c.top > 0 {
+			req.Rerank.Top = &c.top
+		}
 		if c.reading > 0 {
 			req.Rerank.Deadline = durationpb.New(c.reading)
 		}

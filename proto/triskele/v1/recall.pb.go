@@ -518,8 +518,8 @@ func (x *Recency) GetHalfLife() *durationpb.Duration {
 
 // Rerank has a model read the query with each of the best memories and put these into a new order. The gateway must have
 // one. Sensitive memories are not shown to a model outside of the gateway's process: they keep their places, as do all memories
-// when the model does not answer in time. The gateway's built-in model reads as many as there is time for, up to 768 tokens, and
-// calibrated fusion takes what it says into the probabilities; min_score then applies to these.
+// when the model does not answer in time. The gateway's built-in model reads as many as there is time for, up to 77 tokens for each
+// of top, and 768 at least. Calibrated fusion takes what it says into the probabilities; min_score then applies to these.
 type Rerank struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Off unless true here or in a policy, or if_local.
