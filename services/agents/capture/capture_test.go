@@ -460,6 +460,12 @@ func TestBounds(t *testing.T) {
 type list []*triskelev1.Memory
 
 func (l list) List(_ context.Context, req *triskelev1.ListRequest, _ ...grpc.CallOption) (*triskelev1.ListResponse, error) {
+	if project, filtered := req.GetFilter().GetMetadata()[capture.Project]; filtered {
+		l = slices.DeleteFunc(slices.Clone(l), func(m *triskelev1.Memory) bool {
+			of, has := m.GetMetadata().GetFields()[capture.Project]
+			return !has || of.GetStringValue() != project.GetStringValue()
+		})
+	}
 	from, _ := strconv.Atoi(req.GetPageToken())
 	resp := &triskelev1.ListResponse{Memories: l[from:min(from+3, len(l))]}
 	if from+3 < len(l) {
@@ -468,32 +474,90 @@ func (l list) List(_ context.Context, req *triskelev1.ListRequest, _ ...grpc.Cal
 	return resp, nil
 }
 
+// recapped returns what a recap of the project /w says.
+func recapped(t *testing.T, lister capture.Lister) (texts []string) {
+	t.Helper()
+	hits, err := capture.Recap(t.Context(), lister, []string{"work"}, "/w", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hit := range hits {
+		texts = append(texts, hit.GetMemory().GetContent())
+	}
+	return texts
+}
+
 func TestRecap(t *testing.T) {
 	t.Parallel()
-	memory := func(text string, importance float64, days int, project string) *triskelev1.Memory {
-		m := &triskelev1.Memory{Content: text, Importance: &importance, CreatedAt: timestamppb.New(now.AddDate(0, 0, -days))}
+	ids := 0
+	fact := func(text string, importance float64, days int, project string) *triskelev1.Memory {
+		ids++
+		m := &triskelev1.Memory{Id: strconv.Itoa(ids), Content: text, Importance: &importance, CreatedAt: timestamppb.New(now.AddDate(0, 0, -days))}
 		if project != "" {
-			m.Category, m.Metadata = capture.Category, &structpb.Struct{Fields: map[string]*structpb.Value{capture.Project: structpb.NewStringValue(project)}}
+			m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{capture.Project: structpb.NewStringValue(project)}}
 		}
 		return m
 	}
-	hidden := memory("hidden", 1, 0, "")
-	hidden.Sensitive = true
-	hits, err := capture.Recap(t.Context(), list{
-		memory("elsewhere", .4, 0, "/other"), memory("elsewhere", .4, 0, "/other"), memory("elsewhere", .4, 0, "/other"),
-		memory("old turn", .4, 30, "/w"), memory("decision", .9, 3, ""), memory("elsewhere", .4, 0, "/other"), memory("turn", .4, 0, "/w"), hidden, memory("old", .5, 60, ""),
-	}, []string{"work"}, "/w", now)
-	var got []string
-	for _, hit := range hits {
-		got = append(got, hit.GetMemory().GetContent())
+	turn := func(text string, days int, project string) *triskelev1.Memory {
+		m := fact(text, .4, days, project)
+		m.Category = capture.Category
+		return m
 	}
-	if want := []string{"decision", "turn", "old", "old turn"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %q, %v; want %q", got, err, want)
+	hidden := fact("hidden", 1, 0, "")
+	hidden.Sensitive = true
+	got := recapped(t, list{
+		turn("elsewhere", 0, "/other"), turn("elsewhere", 0, "/other"), turn("elsewhere", 0, "/other"),
+		turn("old turn", 30, "/w"), fact("decision", .9, 3, ""), turn("elsewhere", 0, "/other"), turn("turn", 0, "/w"), hidden, fact("old", .5, 60, ""),
+	})
+	if want := []string{"decision", "turn", "old", "old turn"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 
-	// A busy project hides nothing that somebody stored.
-	busy := append(slices.Repeat(list{memory("turn", .4, 0, "/w")}, 400), memory("decision", .9, 3, ""))
-	if hits, err := capture.Recap(t.Context(), busy, []string{"work"}, "/w", now); err != nil || len(hits) == 0 || hits[0].GetMemory().GetContent() != "decision" {
-		t.Errorf("after 400 turns: got %d memories, %v, want the decision first", len(hits), err)
+	// The project's own facts come first, however old they are, then those of none. Those of others do not take turns.
+	got = recapped(t, list{
+		fact("elsewhere", .9, 0, "/other"), fact("general", .9, 0, ""), turn("turn", 0, "/w"), turn("turn before", 1, "/w"), turn("first turn", 2, "/w"),
+		fact("own", .5, 30, "/w"), fact("old", .5, 60, "/w"),
+	})
+	if want := []string{"own", "turn", "old", "turn before", "general", "first turn", "elsewhere"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
+
+	// A busy project hides nothing that somebody stored, and no number of newer memories hides the project's.
+	var busy list
+	for range 400 {
+		busy = append(busy, turn("turn", 0, "/w"))
+	}
+	if got := recapped(t, append(busy, fact("decision", .9, 3, ""))); got[0] != "decision" {
+		t.Errorf("after 400 turns: got %q first, want the decision", got[0])
+	}
+	var many list
+	for i := range 400 {
+		many = append(many, fact("elsewhere", .9, 0, []string{"", "/other"}[i%2]))
+	}
+	if got := recapped(t, append(many, fact("own", .5, 90, "/w"))); got[0] != "own" || len(got) != 300 {
+		t.Errorf("after 400 memories of others: got %q first of %d, want the project's of 300", got[0], len(got))
+	}
+}
+
+// sluggish is a Lister that does not find a project's memories in time.
+type sluggish struct{ list }
+
+func (l sluggish) List(ctx context.Context, req *triskelev1.ListRequest, options ...grpc.CallOption) (*triskelev1.ListResponse, error) {
+	if req.GetFilter() != nil {
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	return l.list.List(ctx, req, options...)
+}
+
+func TestRecapInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		hits, err := capture.Recap(ctx, sluggish{list{{Id: "1", Content: "decision"}}}, []string{"work"}, "/w", now)
+		if err != nil || len(hits) != 1 || ctx.Err() != nil {
+			t.Errorf("got %v, %v, want the newest memory in time", hits, err)
+		}
+	})
 }

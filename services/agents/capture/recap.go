@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -24,56 +25,83 @@ type Lister interface {
 	List(ctx context.Context, req *triskelev1.ListRequest, options ...grpc.CallOption) (*triskelev1.ListResponse, error)
 }
 
-// Recap returns the memories that matter at the beginning of a session in a folder, best first. Those that somebody stored take turns with
-// those that were said in the project, or the last session would fill it alone. Of both, important ones come before others, and new ones before
-// old ones. Turns of other projects are left out, and sensitive memories.
+// Recap returns the memories that matter at the beginning of a session in a folder, best first. Those that somebody stored for the project,
+// or for none, take turns with those that were said in the project, or the last session would fill it alone. Of those stored, the project's
+// come first. Then, important ones come before others, and new ones before old ones. What was stored for other projects comes last. Turns
+// of other projects are left out, and sensitive memories.
 func Recap(ctx context.Context, lister Lister, namespaces []string, folder string, now time.Time) ([]*triskelev1.Hit, error) {
 	project := ProjectOf(folder)
 	type weighed struct {
 		hit    *triskelev1.Hit
 		weight float64
 	}
-	var stored, said []weighed
-	looking, cancel := halfOf(ctx) // there may be very many turns of other projects
-	defer cancel()
-	for _, namespace := range namespaces {
-		req := &triskelev1.ListRequest{Namespace: namespace, PageSize: new(int32(recent))}
-		for most := len(stored) + recent; ; {
+	var own, shared, foreign, said []weighed
+	seen := map[string]bool{}
+	// walk sorts the newest memories that a filter matches into the lists, until there are enough or the context until ends.
+	walk := func(ctx, until context.Context, namespace string, filter *triskelev1.Filter) error {
+		req := &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: new(int32(recent))}
+		for stored := 0; ; {
 			resp, err := lister.List(ctx, req)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for _, m := range resp.GetMemories() {
 				of := m.GetMetadata().GetFields()[Project].GetStringValue()
-				if m.GetSensitive() || (m.GetCategory() == Category && of != project) {
+				turn := m.GetCategory() == Category
+				if m.GetSensitive() || seen[m.GetId()] || (turn && of != project) {
 					continue
+				}
+				seen[m.GetId()] = true
+				list := &foreign
+				switch {
+				case turn:
+					list = &said
+				case of == "":
+					list = &shared
+				case of == project:
+					list = &own
+				}
+				if !turn {
+					stored++
 				}
 				age := max(0, now.Sub(cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime()))
 				weight := (0.1 + m.GetImportance()) * math.Exp2(-float64(age)/float64(halfLife))
-				if of == project && of != "" {
-					weight *= 2
-				}
-				list := &stored
-				if m.GetCategory() == Category {
-					list = &said
-				}
 				*list = append(*list, weighed{&triskelev1.Hit{Id: m.GetId(), Memory: m}, weight})
 			}
-			if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" || len(stored) >= most || looking.Err() != nil {
-				break
+			if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" || stored >= recent || until.Err() != nil {
+				return nil
 			}
 		}
 	}
-	var hits []*triskelev1.Hit
-	for _, list := range [][]weighed{stored, said} {
+	if project != "" {
+		first, cancel := halfOf(ctx) // finding few among very many memories may take long
+		defer cancel()
+		for _, namespace := range namespaces { // many newer memories of others would hide the project's
+			// What fails here fails below, too, unless the time was too short.
+			_ = walk(first, first, namespace, &triskelev1.Filter{Metadata: map[string]*structpb.Value{Project: structpb.NewStringValue(project)}})
+		}
+	}
+	looking, cancel := halfOf(ctx) // there may be very many turns of other projects
+	defer cancel()
+	for _, namespace := range namespaces {
+		if err := walk(ctx, looking, namespace, nil); err != nil {
+			return nil, err
+		}
+	}
+	for _, list := range [][]weighed{own, shared, foreign, said} {
 		slices.SortStableFunc(list, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
 	}
+	stored := slices.Concat(own, shared)
+	var hits []*triskelev1.Hit
 	for i := range min(max(len(stored), len(said)), recent) {
 		for _, list := range [][]weighed{stored, said} {
 			if i < len(list) {
 				hits = append(hits, list[i].hit)
 			}
 		}
+	}
+	for _, other := range foreign[:min(len(foreign), max(0, recent-len(stored)))] {
+		hits = append(hits, other.hit)
 	}
 	return hits, nil
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -158,6 +159,44 @@ func TestHookLeavesNothingBehind(t *testing.T) {
 	hooked(t, prompt("when is the crane serviced"), "--sqlite="+filepath.Join(folder, "none.db"), "--within=20s")
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// A session begins with what was stored for its project, in a worktree of it too, however many newer memories of others there are.
+func TestBriefingIsOfTheProject(t *testing.T) {
+	t.Parallel()
+	up, folder := serve(t), t.TempDir()
+	project, worktree := filepath.Join(folder, "a"), filepath.Join(folder, "a-next")
+	if err := errors.Join(os.MkdirAll(filepath.Join(project, ".git", "worktrees", "next"), 0o700), os.Mkdir(worktree, 0o700),
+		os.WriteFile(filepath.Join(worktree, ".git"), []byte("gitdir: "+filepath.Join(project, ".git", "worktrees", "next")+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	store := func(n int, text, metadata string, age time.Duration) {
+		for i := range n {
+			fmt.Fprintf(&lines, `{"content":"%s %d is made of %x.","metadata":{%s},"createdAt":%q}`+"\n", text, i, i*i*i*7919, metadata, time.Now().Add(-age-time.Duration(i)*time.Second).UTC().Format(time.RFC3339))
+		}
+	}
+	month := 30 * 24 * time.Hour
+	store(10, "Anchor", fmt.Sprintf(`"project":%q`, project), month)
+	store(40, "Bollard", `"project":"/elsewhere/b"`, 0)
+	must(t, lines.String(), "import", "-", "--address="+up)
+	begin := func(cwd string) string {
+		t.Helper()
+		got, _ := hooked(t, fmt.Sprintf(`{"session_id":"s","cwd":%q,"hook_event_name":"SessionStart","source":"startup"}`, cwd), "--address="+up, "--within=60s", "--format=text")
+		return got.out
+	}
+	for _, cwd := range []string{project, worktree} {
+		out := begin(cwd)
+		if n, first := strings.Count(out, "Anchor"), strings.Index(out, "Bollard"); n != 10 || first >= 0 && first < strings.LastIndex(out, "Anchor") {
+			t.Errorf("in %s: got %d of 10 facts of the project, want all before others:\n%s", cwd, n, out)
+		}
+	}
+	lines.Reset()
+	store(400, "Vault note", "", 0)
+	must(t, lines.String(), "import", "-", "--address="+up)
+	if out := begin(project); strings.Count(out, "Anchor") != 10 {
+		t.Errorf("after 400 notes: %s", out)
 	}
 }
 
