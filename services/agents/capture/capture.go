@@ -2,7 +2,8 @@
 // event of a session is:
 //
 //  1. Read what the transcript has beyond the position that the last event left behind.
-//  2. Leave out turns that are too short to mean something alone, or that name a file which .triskeleignore lists.
+//  2. Leave out turns of a session that its user keeps private, that are too short to mean something alone, or that name a file which
+//     .triskeleignore lists.
 //  3. Replace secrets, and count them.
 //  4. Leave out turns that are stored already, or say the same as a stored one that does not expire soon. One that differs in a number
 //     says something new.
@@ -78,7 +79,7 @@ type Report struct {
 	Kept     int                  `json:"kept"`
 	Known    int                  `json:"known"`    // stored before, or the same as a stored one
 	Short    int                  `json:"short"`    // too short
-	Ignored  int                  `json:"ignored"`  // left out by .triskeleignore
+	Ignored  int                  `json:"ignored"`  // left out by .triskeleignore, or because the session is private
 	Redacted int                  `json:"redacted"` // secrets that were replaced
 }
 
@@ -89,6 +90,7 @@ type Session struct {
 	State     string // folder of positions; empty starts at the beginning and keeps none
 	Folder    string // the agent's working directory, for transcripts that do not name it; may be empty
 	Now       time.Time
+	Private   Private
 }
 
 // Preview returns what Run would store at most. It asks no gateway and changes nothing.
@@ -108,9 +110,9 @@ func (s Session) Run(ctx context.Context, store Store) (Report, error) {
 
 // parts calls take with each part of what is new in the transcript, and the position behind it. It returns all of them as one.
 func (s Session) parts(take func(part *Report, next int64) error) (all Report, err error) {
-	chooser := Chooser{}
+	chooser := Chooser{Private: s.Private}
 	for from := s.position(); ; {
-		part, next, err := s.read(from, chooser)
+		part, next, err := s.read(from, &chooser)
 		if err == nil {
 			err = take(&part, next)
 		}
@@ -125,7 +127,7 @@ func (s Session) parts(take func(part *Report, next int64) error) (all Report, e
 	}
 }
 
-func (s Session) read(from int64, chooser Chooser) (report Report, next int64, err error) {
+func (s Session) read(from int64, chooser *Chooser) (report Report, next int64, err error) {
 	turns, next, err := transcript.Delta(s.Path, from)
 	if err != nil {
 		return report, 0, err
@@ -164,23 +166,38 @@ type Choice int
 const (
 	Keep    Choice = iota
 	Short          // it means nothing alone
-	Ignored        // .triskeleignore leaves it out
+	Ignored        // .triskeleignore leaves it out, or its session is private
 )
 
+// Private reports whether a session was not to be captured, by its id. Nil knows of none.
+type Private func(session string) bool
+
 // Chooser chooses the turns to keep. It reads the .triskeleignore of each folder once.
-type Chooser map[string]*Ignore
+type Chooser struct {
+	Private Private
+	ignores map[string]*Ignore
+}
 
 // Choose fails if a .triskeleignore cannot be read.
-func (c Chooser) Choose(turn transcript.Turn) (_ Choice, err error) {
-	if c[turn.Folder] == nil {
-		if c[turn.Folder], err = ReadIgnore(turn.Folder); err != nil {
+func (c *Chooser) Choose(turn transcript.Turn) (Choice, error) {
+	if c.Private != nil && c.Private(turn.Thread) {
+		return Ignored, nil
+	}
+	ignore := c.ignores[turn.Folder]
+	if ignore == nil {
+		var err error
+		if ignore, err = ReadIgnore(turn.Folder); err != nil {
 			return Ignored, err
 		}
+		if c.ignores == nil {
+			c.ignores = map[string]*Ignore{}
+		}
+		c.ignores[turn.Folder] = ignore
 	}
 	switch {
 	case len(turn.Text) < leastText:
 		return Short, nil
-	case c[turn.Folder].Matches(turn.Text):
+	case ignore.Matches(turn.Text):
 		return Ignored, nil
 	}
 	return Keep, nil

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -319,5 +320,41 @@ func TestCaptureStaysOff(t *testing.T) {
 	}
 	if stored := must(t, "", "export", "--address="+address); strings.Contains(stored, "crane of s1") || !strings.Contains(stored, "crane of s2") {
 		t.Errorf("stored %s, want s2 alone", stored)
+	}
+}
+
+// Neither the capture command nor an import stores what was said in a session that was not to be captured. A fork has a copy of that.
+func TestPrivateSessionsStayPrivate(t *testing.T) {
+	t.Parallel()
+	m, address := newMachine(t), "--address="+serve(t)
+	projects := filepath.Join(m.home, ".claude", "projects", "w")
+	if err := os.MkdirAll(projects, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const copied = `,"forkedFrom":{"sessionId":"s1","messageUuid":"1"}`
+	for _, x := range []struct{ session, id, text, more string }{
+		{"s1", "1", "The salary of Ada is four thousand.", ""}, {"s1", "2", "thanks", ""}, {"s2", "1", "The harbour crane is serviced in spring.", ""},
+		{"s3", "1", "The salary of Ada is four thousand.", copied}, {"s3", "2", "The harbour pier is painted in autumn.", ""},
+	} {
+		file, err := os.OpenFile(filepath.Join(projects, x.session+".jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = file.WriteString(`{"type":"user","uuid":"` + x.id + `","sessionId":"` + x.session + `","message":{"content":"` + x.text + `"}` + x.more + "}\n")
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.event(t, "TRISKELE_CAPTURE=no "+m.program+" hook --within 30s", `{"session_id":"s1","hook_event_name":"UserPromptSubmit","prompt":"what does Ada earn?"}`)
+	for _, more := range []string{"--dry-run", address} {
+		if out := m.triskele(t, "capture", filepath.Join(projects, "s1.jsonl"), more); out != "0 kept, 0 known, 0 short, 2 ignored; 0 secrets replaced\n" {
+			t.Errorf("capture %s: %s", more, out)
+		}
+	}
+	if out := m.triskele(t, "import", "--from=claude-code", address); out != "stored 2, unchanged 0\n" {
+		t.Errorf("import: %s", out)
+	}
+	if got := must(t, "", "export", address); strings.Contains(got, "salary") || !strings.Contains(got, "crane") || !strings.Contains(got, "pier") {
+		t.Errorf("stored %s, want what was not private", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -42,7 +43,7 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	session := capture.Session{Path: path, Namespace: c.Namespace, Now: env.Now()}
+	session := capture.Session{Path: path, Namespace: c.Namespace, Now: env.Now(), Private: env.private}
 	var report capture.Report
 	text := ""
 	if c.DryRun {
@@ -262,10 +263,8 @@ func (c *hookCmd) detach(env *Env, s hook.Session, ended bool) error {
 func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session, ended bool) error {
 	ctx, cancel := context.WithTimeout(ctx, storing)
 	defer cancel()
-	if file, err := sessionFile(env, s, private); err == nil && s.ID != "" {
-		if _, err := os.Stat(file); err == nil {
-			return nil
-		}
+	if env.private(s.ID) {
+		return nil
 	}
 	if !ended { // else all is written
 		select {
@@ -285,7 +284,7 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session, ended boo
 			path = found[0]
 		}
 	}
-	session := capture.Session{Path: path, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now()}
+	session := capture.Session{Path: path, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now(), Private: env.private}
 	if folder, err := env.home().State("triskele"); err == nil {
 		session.State = filepath.Join(folder, "capture") // what was forgotten does not come back
 	}
@@ -311,8 +310,18 @@ func (c *hookCmd) trouble(env *Env, s hook.Session, err error) {
 }
 
 // private is the ending of the file of a session that was not to be captured once. It is not captured later, when its transcript is that
-// of a session that goes on.
+// of a session that goes on, and not imported. The file stays, as the transcript may.
 const private = ".private"
+
+// private reports whether a session was not to be captured. A mark that cannot be read counts, too.
+func (e *Env) private(session string) bool {
+	file, err := sessionPath(e, hook.Session{ID: session}, private)
+	if err != nil || session == "" {
+		return false
+	}
+	_, err = os.Stat(file)
+	return !errors.Is(err, fs.ErrNotExist)
+}
 
 // still is how long an agent is taken to have what it was given. It may lose that unseen, as when a user takes a prompt back.
 const still = 30 * time.Minute
@@ -356,7 +365,7 @@ func knowledge(env *Env, s hook.Session) (known hook.Knowledge) {
 	return known
 }
 
-// tidy removes the files of sessions that nobody has touched for a month, or as long as turns live.
+// tidy removes the files of sessions that nobody has touched for a month. That a session was private stays known.
 func tidy(env *Env) {
 	file, err := sessionFile(env, hook.Session{}, "")
 	if err != nil {
@@ -364,11 +373,10 @@ func tidy(env *Env) {
 	}
 	files, _ := os.ReadDir(filepath.Dir(file))
 	for _, f := range files {
-		life := 30 * 24 * time.Hour
 		if strings.HasSuffix(f.Name(), private) {
-			life = capture.Life // what was said before then is not captured
+			continue
 		}
-		if info, err := f.Info(); err == nil && env.Now().Sub(info.ModTime()) > life {
+		if info, err := f.Info(); err == nil && env.Now().Sub(info.ModTime()) > 30*24*time.Hour {
 			_ = os.Remove(filepath.Join(filepath.Dir(file), f.Name()))
 		}
 	}
@@ -376,10 +384,15 @@ func tidy(env *Env) {
 
 // sessionFile returns the path of a file about a session, in a folder that exists.
 func sessionFile(env *Env, s hook.Session, ending string) (string, error) {
-	folder, err := env.home().State("triskele")
+	file, err := sessionPath(env, s, ending)
 	if err != nil {
 		return "", err
 	}
-	folder = filepath.Join(folder, "hook")
-	return filepath.Join(folder, fmt.Sprintf("%x%s", sha256.Sum256([]byte(s.ID)), ending)), os.MkdirAll(folder, 0o700)
+	return file, os.MkdirAll(filepath.Dir(file), 0o700)
+}
+
+// sessionPath does so in a folder that may not exist.
+func sessionPath(env *Env, s hook.Session, ending string) (string, error) {
+	folder, err := env.home().State("triskele")
+	return filepath.Join(folder, "hook", fmt.Sprintf("%x%s", sha256.Sum256([]byte(s.ID)), ending)), err
 }

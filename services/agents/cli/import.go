@@ -98,7 +98,7 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, erro
 	namespace := cmp.Or(c.Namespace, c.DefaultNamespace)
 	switch c.From {
 	case "claude-code", "codex", "gemini", "chatgpt", "claude":
-		return importer.OpenConversations(transcript.Format(c.From), c.File, namespace)
+		return importer.OpenConversations(transcript.Format(c.From), c.File, namespace, env.private)
 	case "mem0":
 		return importer.OpenMem0(ctx, c.File, namespace)
 	case "markdown", "basic-memory":

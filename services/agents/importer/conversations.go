@@ -26,6 +26,7 @@ type Conversations struct {
 	io.Closer // of an archive
 	format    transcript.Format
 	namespace string
+	private   capture.Private
 	folder    fs.FS // or an archive
 	files     []conversationFile
 	unread    []Item // what cannot be read
@@ -69,9 +70,9 @@ var names = map[transcript.Format][]string{
 	transcript.ChatGPT: {"conversations*.json"}, transcript.Claude: {"conversations*.json"},
 }
 
-// OpenConversations opens a file, a folder with all folders in it, or a zip archive. Close it when done.
-func OpenConversations(format transcript.Format, location, namespace string) (*Conversations, error) {
-	c := &Conversations{Closer: io.NopCloser(nil), format: format, namespace: namespace, folder: disk(location)}
+// OpenConversations opens a file, a folder with all folders in it, or a zip archive, and leaves private sessions out. Close it when done.
+func OpenConversations(format transcript.Format, location, namespace string, private capture.Private) (*Conversations, error) {
+	c := &Conversations{Closer: io.NopCloser(nil), format: format, namespace: namespace, private: private, folder: disk(location)}
 	info, err := os.Stat(location)
 	switch {
 	case err != nil:
@@ -138,9 +139,9 @@ func (c *Conversations) Read(_ context.Context, take func(Item) error) error {
 		}
 	}
 	done := int64(0)
-	chosen := capture.Chooser{}
+	chosen := capture.Chooser{Private: c.private}
 	for _, f := range c.files {
-		if err := c.read(f, chosen, func(item Item) error { item.Done = done; return take(item) }); err != nil {
+		if err := c.read(f, &chosen, func(item Item) error { item.Done = done; return take(item) }); err != nil {
 			return err
 		}
 		done += f.size
@@ -148,7 +149,7 @@ func (c *Conversations) Read(_ context.Context, take func(Item) error) error {
 	return nil
 }
 
-func (c *Conversations) read(f conversationFile, chosen capture.Chooser, take func(Item) error) error {
+func (c *Conversations) read(f conversationFile, chosen *capture.Chooser, take func(Item) error) error {
 	if problem := c.foreign(f); problem != "" {
 		return take(skip(f.name, "not readable", problem))
 	}

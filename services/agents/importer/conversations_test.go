@@ -27,7 +27,7 @@ func TestLinkedSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n")
+	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestSubagents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n")
+	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestSubagents(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "p/s/subagents/session-1.jsonl"), []byte(`{"sessionId":"g"}`+"\n"+`{"id":"1","type":"user","content":"When is the harbour crane serviced?"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if source, err = importer.OpenConversations(transcript.Gemini, folder, "n"); err != nil {
+	if source, err = importer.OpenConversations(transcript.Gemini, folder, "n", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, source); len(got) != 1 {
@@ -88,7 +88,7 @@ func TestSessionsThatCannotBeRead(t *testing.T) {
 	if err := root.MkdirAll(strings.Repeat(strings.Repeat("x", 250)+"/", 20), 0o700); err != nil { // its path is too long to be opened
 		t.Fatal(err)
 	}
-	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n")
+	source, err := importer.OpenConversations(transcript.ClaudeCode, folder, "n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestGeminiProjects(t *testing.T) {
 		}
 	}
 	for location, want := range map[string]int{folder: 1, filepath.Join(folder, "a", "chats", "session-1.json"): 1, filepath.Join(folder, "b", "chats", "session-1.json"): 0} {
-		source, err := importer.OpenConversations(transcript.Gemini, location, "n")
+		source, err := importer.OpenConversations(transcript.Gemini, location, "n", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestCompressedSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		source, err := importer.OpenConversations(transcript.Codex, folder, "n")
+		source, err := importer.OpenConversations(transcript.Codex, folder, "n", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestConversationsPastALink(t *testing.T) {
 	}
 	write(filepath.Join(real, "s.jsonl"), "When is the harbour crane serviced?")
 	write(filepath.Join(folder, "s.jsonl"), "Where is the other file of this name?")
-	source, err := importer.OpenConversations(transcript.ClaudeCode, folder+"/link/../s.jsonl", "n")
+	source, err := importer.OpenConversations(transcript.ClaudeCode, folder+"/link/../s.jsonl", "n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
