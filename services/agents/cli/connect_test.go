@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -298,6 +299,43 @@ func TestCaptureCanBeOff(t *testing.T) {
 	for _, line := range []string{"TRISKELE_CAPTURE=no " + m.program + " hook --why --within 30s", m.program + " hook --no-capture --why --within 30s"} {
 		if out, errs, _ := m.event(t, line, event); out != "" || errs != "nothing printed: there is nothing to do for this event\n" {
 			t.Errorf("%s: got %q, %q", line, out, errs)
+		}
+	}
+}
+
+// Whatever the variable says, memories are printed. What is not understood keeps the session private.
+func TestCaptureIsReadAsText(t *testing.T) {
+	t.Parallel()
+	m, address := newMachine(t), serve(t)
+	must(t, "", "remember", "The harbour crane is serviced in spring.", "--address="+address)
+	settings := filepath.Join(m.home, "off.yaml")
+	if err := os.WriteFile(settings, []byte("hook: {capture: off}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hook := m.program + " hook --within 30s --address " + address
+	for i, x := range []struct {
+		line    string
+		private bool
+	}{
+		{hook, false}, {"TRISKELE_CAPTURE= " + hook, false}, {"TRISKELE_CAPTURE=yes " + hook, false}, {"TRISKELE_CAPTURE=True " + hook, false},
+		{"TRISKELE_CAPTURE=1 " + hook, false}, {"TRISKELE_CAPTURE=ON " + hook, false}, {"TRISKELE_CAPTURE=no " + hook + " --capture", false},
+		{"TRISKELE_CAPTURE=off " + hook, true}, {"TRISKELE_CAPTURE=No " + hook, true}, {"TRISKELE_CAPTURE=none " + hook, true}, {"TRISKELE_CAPTURE=0 " + hook, true},
+		{"TRISKELE_CAPTURE=nope " + hook, true}, {hook + " --no-capture", true}, {hook + " --capture=off", true}, {"TRISKELE_CONFIG=" + settings + " " + hook, true},
+	} {
+		marks := func() int {
+			found, _ := filepath.Glob(filepath.Join(m.home, ".local/state/triskele/hook/*.private"))
+			return len(found)
+		}
+		before, session := marks(), fmt.Sprint("s", i)
+		out, errs, _ := m.event(t, x.line, `{"session_id":"`+session+`","hook_event_name":"UserPromptSubmit","prompt":"when is the harbour crane serviced?"}`)
+		if !strings.Contains(out, "The harbour crane is serviced in spring.") || errs != "" {
+			t.Errorf("%s: a prompt gets %q, %q", x.line, out, errs)
+		}
+		if out, _, _ := m.event(t, x.line, `{"session_id":"`+session+`","hook_event_name":"SessionStart","source":"startup"}`); !strings.Contains(out, "The harbour crane is serviced in spring.") {
+			t.Errorf("%s: a session begins with %q", x.line, out)
+		}
+		if private := marks() > before; private != x.private {
+			t.Errorf("%s: private is %v, want %v", x.line, private, x.private)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
@@ -98,7 +99,7 @@ type hookCmd struct {
 	MaxTokens int            `help:"Maximum number of tokens to print, estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
 	MinScore  float64        `help:"Minimum probability that a memory is relevant to the prompt, 0 to 1." default:"0.08" env:"TRISKELE_HOOK_MIN_SCORE"`
 	Sensitive bool           `help:"Also print sensitive memories."`
-	Capture   bool           `help:"Store what was said when the agent has answered." default:"true" negatable:"" env:"TRISKELE_CAPTURE"`
+	Capture   wish           `help:"Store what was said when the agent has answered. Yes, true, 1, on and an empty value mean so, all others do not." default:"true" negatable:"" env:"TRISKELE_CAPTURE"`
 	Format    string         `help:"Output format: json as the calling agent expects it, or text." enum:"json,text" default:"json"`
 	Why       bool           `help:"Print the reason to standard error if nothing is printed."`
 	Detached  bool           `help:"Store what was said, as the process that the hook leaves behind." hidden:""`
@@ -107,6 +108,22 @@ type hookCmd struct {
 
 	process atomic.Pointer[telemetry.Process] // nil until the memory service is asked
 }
+
+// wish is a switch that no value breaks. One that is not understood is a no: else what its user wants kept private would be stored.
+type wish bool
+
+// Decode implements kong.MapperValue.
+func (w *wish) Decode(ctx *kong.DecodeContext) error {
+	text := ""
+	if ctx.Scan.Peek().Type == kong.FlagValueToken {
+		text = strings.ToLower(strings.TrimSpace(fmt.Sprint(ctx.Scan.Pop().Value)))
+	}
+	*w = wish(slices.Contains([]string{"", "yes", "true", "1", "on"}, text))
+	return nil
+}
+
+// IsBool implements kong.BoolMapperValue.
+func (*wish) IsBool() bool { return true }
 
 func (c *hookCmd) Validate() error {
 	switch {
@@ -182,7 +199,7 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	case c.Detached:
 		within = storing
 		config.Said = func(s hook.Session, ended bool) error { return c.store(ctx, env, s, ended) }
-	case c.Capture:
+	case bool(c.Capture):
 		config.Said = func(s hook.Session, ended bool) error { return c.detach(env, s, ended) }
 	}
 	ctx, cancel := context.WithDeadline(ctx, env.Started.Add(within))
