@@ -85,6 +85,11 @@ func TestHook(t *testing.T) {
 			t.Errorf("%s: %v", x.state, took[len(took)-1])
 		}
 	}
+	cmd := exec.Command(filepath.Join(programs, "triskele"), "hook", "-n", "piers", "--address", o.processes["triskele"].address, "--within", "30s")
+	cmd.Stdin, cmd.Stdout = strings.NewReader(`{"hook_event_name":"UserPromptSubmit","prompt":"when is crane 1 serviced in spring?"}`), unread(t)
+	if err := cmd.Run(); err != nil {
+		t.Errorf("an agent that does not read: %v", err)
+	}
 }
 
 // mostForeground is how many times the processor time of a program that does nothing the end of an answer may take the hook, which

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bufio"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -52,6 +53,47 @@ func TestMCP(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a client asked for is done, also if it has closed the pipe before the answers come.
+func TestMCPWithoutReader(t *testing.T) {
+	t.Parallel()
+	o := startOne(t, setup{})
+	for name, args := range map[string][]string{
+		"embedded": {"mcp", "--sqlite", filepath.Join(t.TempDir(), "own.db"), "-n", "piers"},
+		"gateway":  {"mcp", "--address", o.processes["triskele"].address, "-n", "piers"},
+	} {
+		greeting := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}}` +
+			"\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+		cmd := exec.Command(filepath.Join(programs, "triskele"), args...)
+		cmd.Stdin = strings.NewReader(greeting + `{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n" +
+			`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"remember","arguments":{"content":"The north crane is serviced in spring."}}}` + "\n" +
+			`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"remember","arguments":{"content":"The south crane is serviced in spring."}}}` + "\n")
+		cmd.Stdout = unread(t)
+		if err := cmd.Run(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		cmd = exec.Command(filepath.Join(programs, "triskele"), args...)
+		cmd.Stdin = strings.NewReader(greeting + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list"}}` + "\n")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "north crane") || !strings.Contains(string(out), "south crane") {
+			t.Errorf("%s: %v, %s; want both memories", name, err, out)
+		}
+	}
+}
+
+// unread returns a pipe whose other end is closed.
+func unread(t *testing.T) *os.File {
+	t.Helper()
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = to.Close() })
+	return to
 }
 
 func remembersOverMCP(t *testing.T, transport mcp.Transport, by string) {

@@ -10,10 +10,12 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -164,6 +166,7 @@ func (c *hookCmd) within() time.Duration {
 
 // Run never fails: agents treat a failed hook as a veto on the prompt.
 func (c *hookCmd) Run(ctx context.Context, env *Env) error {
+	signal.Ignore(syscall.SIGPIPE) // an agent that does not read is no failure
 	config := hook.Config{
 		Namespaces: c.Namespace, MaxTokens: c.MaxTokens, MinScore: c.MinScore, Sensitive: c.Sensitive, Text: c.Format == "text",
 		Begin: func(ctx context.Context, s hook.Session) ([]*triskelev1.Hit, error) {

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -74,6 +76,7 @@ func (c *mcpCmd) Validate(line *kong.Context) error {
 
 // Run serves until the client disconnects or ctx ends.
 func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
+	signal.Ignore(syscall.SIGPIPE) // a client that closes the pipe may have asked for something before
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return err

@@ -131,20 +131,18 @@ func (l *Lines) refuse(id string, code int, why string) {
 	_, _ = fmt.Fprintf(l, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n", id, code, why)
 }
 
-// Write implements io.Writer. The SDK writes a message at a time.
+// Write implements io.Writer. The SDK writes a message at a time. It never fails: the SDK would end the session, and calls with it that
+// a client sent before it stopped to listen.
 func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, err := l.out.Write(p)
+	_, _ = l.out.Write(p)
 	var f frame
 	if json.Unmarshal(p, &f) == nil && f.Method == "" {
 		delete(l.open, key(f.ID))
 	}
-	if err != nil {
-		l.closed = true // nobody waits for answers
-	}
 	l.settled.Broadcast()
-	return n, err
+	return len(p), nil
 }
 
 // settle waits until all requests are answered.
