@@ -45,6 +45,7 @@ type mcpCmd struct {
 	AllowRemote bool             `help:"Serve on an address that other machines can reach, even without authentication or encryption." env:"TRISKELE_ALLOW_REMOTE"`
 	Access      auth.Access      `embed:""`
 	AllowHost   []string         `help:"Host names that HTTP requests may use, besides localhost and addresses." placeholder:"NAME"`
+	PublicURL   *url.URL         `help:"URL at which clients reach /mcp, if a proxy ends TLS. Requests may use its host name." placeholder:"URL"`
 	Offer       mcpserver.Config `embed:""`
 	LogLevel    slog.Level       `help:"Lowest level to log to standard error: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 	namespaceFlag
@@ -52,7 +53,7 @@ type mcpCmd struct {
 }
 
 // httpFlags are the flags that say something only with --listen.
-var httpFlags = []string{"allow-host", "allow-remote", "tokens", "oidc-issuer", "oidc-audience", "rate-limit", "write-quota", "audit"}
+var httpFlags = []string{"allow-host", "public-url", "allow-remote", "tokens", "oidc-issuer", "oidc-audience", "rate-limit", "write-quota", "audit"}
 
 func (c *mcpCmd) Validate(line *kong.Context) error {
 	for _, given := range line.Path { // variables and the configuration file may be meant for a gateway
@@ -65,6 +66,12 @@ func (c *mcpCmd) Validate(line *kong.Context) error {
 		return errors.New("--max-tokens must be 1 or more")
 	case c.Offer.Budget <= 0 || c.Offer.Timeout <= 0:
 		return errors.New("--budget and --timeout must be more than 0")
+	}
+	if u := c.PublicURL; u != nil {
+		if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+			return errors.New("--public-url must be a URL such as https://memory.example.com/mcp")
+		}
+		c.AllowHost = append(c.AllowHost, u.Hostname())
 	}
 	if c.Listen != "" {
 		if err := settings.Needs(line); err != nil {
@@ -146,12 +153,11 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListene
 	mux := http.NewServeMux()
 	if listener.Caller != nil {
 		server.AddReceivingMiddleware(shown)
-		handler = known(listener, c.Access.OIDC.Issuer != "", handler)
+		handler = c.known(listener, handler)
 	}
-	if issuer := c.Access.OIDC.Issuer; issuer != "" {
-		for _, path := range []string{metadataPath, metadataPath + mcpPath} {
-			mux.Handle("GET "+path, protectedResource(issuer))
-		}
+	if c.Access.OIDC.Issuer != "" {
+		mux.HandleFunc(metadataPath, c.metadata)
+		mux.HandleFunc(metadataPath+"/", c.metadata) // the path of the public URL follows
 	}
 	mux.Handle(mcpPath, http.NewCrossOriginProtection().Handler(handler))
 	web := &http.Server{Handler: c.knownHost(mux), ReadHeaderTimeout: headerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
@@ -171,39 +177,43 @@ const (
 	metadataPath = "/.well-known/oauth-protected-resource"
 )
 
-// origin returns the beginning of this server's URLs, as the client named it. knownHost has checked the name.
-func origin(r *http.Request) string {
-	if r.TLS != nil {
-		return "https://" + r.Host
+// resource returns the URL at which the client reaches /mcp. Without a public URL it is as the client named it: knownHost has checked the name.
+func (c *mcpCmd) resource(r *http.Request) url.URL {
+	switch {
+	case c.PublicURL != nil:
+		return *c.PublicURL
+	case r.TLS != nil:
+		return url.URL{Scheme: "https", Host: r.Host, Path: mcpPath}
 	}
-	return "http://" + r.Host
+	return url.URL{Scheme: "http", Host: r.Host, Path: mcpPath}
 }
 
-// protectedResource serves the metadata of RFC 9728: which issuer's tokens are accepted, and how they are shown.
-func protectedResource(issuer string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scopes := slice.Map(auth.Scopes, func(s auth.Scope) string { return "triskele." + string(s) })
-		sdkauth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
-			Resource: origin(r) + mcpPath, AuthorizationServers: []string{issuer}, ScopesSupported: scopes,
-			BearerMethodsSupported: []string{"header"}, ResourceName: "Triskele",
-		}).ServeHTTP(w, r)
-	})
+// metadata serves the metadata of RFC 9728: which issuer's tokens are accepted, and how they are shown. No tool needs the scope admin.
+func (c *mcpCmd) metadata(w http.ResponseWriter, r *http.Request) {
+	at := c.resource(r)
+	scopes := slice.Map([]auth.Scope{auth.Recall, auth.Read, auth.Write}, func(s auth.Scope) string { return "triskele." + string(s) })
+	sdkauth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: at.String(), AuthorizationServers: []string{c.Access.OIDC.Issuer}, ScopesSupported: scopes,
+		BearerMethodsSupported: []string{"header"}, ResourceName: "Triskele",
+	}).ServeHTTP(w, r)
 }
 
 // challenge returns the WWW-Authenticate header of a refusal. With an issuer it says where a client learns of the issuer.
-func challenge(r *http.Request, issued bool) string {
+func (c *mcpCmd) challenge(r *http.Request) string {
 	var params []string
 	if r.Header.Get("Authorization") != "" {
 		params = append(params, `error="invalid_token"`)
 	}
-	if issued {
-		params = append(params, fmt.Sprintf("resource_metadata=%q", origin(r)+metadataPath+mcpPath))
+	if c.Access.OIDC.Issuer != "" {
+		at := c.resource(r)
+		at.Path, at.RawPath = metadataPath+at.Path, ""
+		params = append(params, fmt.Sprintf("resource_metadata=%q", at.String()))
 	}
 	return strings.TrimSpace("Bearer " + strings.Join(params, ", "))
 }
 
 // known authenticates every request.
-func known(listener *auth.HTTPListener, issued bool, next http.Handler) http.Handler {
+func (c *mcpCmd) known(listener *auth.HTTPListener, next http.Handler) http.Handler {
 	verify := func(_ context.Context, token string, r *http.Request) (*sdkauth.TokenInfo, error) {
 		ctx := rpc.From(r)
 		caller, err := listener.Caller(ctx, token)
@@ -219,7 +229,7 @@ func known(listener *auth.HTTPListener, issued bool, next http.Handler) http.Han
 			next.ServeHTTP(w, r)
 		}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("WWW-Authenticate", challenge(r, issued)) // removed once authenticated
+		w.Header().Set("WWW-Authenticate", c.challenge(r)) // removed once authenticated
 		required.ServeHTTP(w, r)
 	})
 }

@@ -2,9 +2,13 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,4 +182,55 @@ func TestMCPNamesItsIssuer(t *testing.T) {
 	}
 	p.stop()
 	<-p.code
+}
+
+// Behind a proxy that ends TLS, clients are told of the URL by which they came, and may use its name.
+func TestMCPBehindAProxy(t *testing.T) {
+	t.Parallel()
+	for public, metadata := range map[string]string{
+		"https://memory.example.com/mcp":           "https://memory.example.com/.well-known/oauth-protected-resource/mcp",
+		"https://memory.example.com:8443/team/mcp": "https://memory.example.com:8443/.well-known/oauth-protected-resource/team/mcp",
+		"https://memory.example.com":               "https://memory.example.com/.well-known/oauth-protected-resource",
+	} {
+		p, inside := listen(t, "--oidc-issuer=https://issuer.example", "--oidc-audience=triskele", "--public-url="+public)
+		proxy := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", strings.TrimSuffix(strings.TrimPrefix(inside, "http://"), "/mcp")
+			if r.In.Method == http.MethodPost {
+				r.Out.URL.Path = "/mcp"
+			}
+		}})
+		t.Cleanup(proxy.Close)
+		client := proxy.Client()
+		client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, proxy.Listener.Addr().String())
+		}
+		ask := func(method, to string) *http.Response {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), method, to, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			return resp
+		}
+		resp := ask(http.MethodPost, public)
+		if got, want := resp.Header.Get("WWW-Authenticate"), `Bearer resource_metadata="`+metadata+`"`; resp.StatusCode != 401 || got != want {
+			t.Errorf("%s: got %s, %q; want 401, %q", public, resp.Status, got, want)
+		}
+		got, err := oauthex.GetProtectedResourceMetadata(t.Context(), metadata, public, client)
+		if err != nil {
+			t.Errorf("%s: %v", public, err)
+		} else if want := []string{"triskele.recall", "triskele.read", "triskele.write"}; !slices.Equal(got.ScopesSupported, want) {
+			t.Errorf("%s: got the scopes %v, want %v", public, got.ScopesSupported, want)
+		}
+		if resp := ask(http.MethodOptions, metadata); resp.StatusCode != http.StatusNoContent || resp.Header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%s: before a web page reads the metadata: %s, %v", public, resp.Status, resp.Header)
+		}
+		p.stop()
+		<-p.code
+	}
 }

@@ -364,7 +364,11 @@ func TestMCPKeepsWebPagesOut(t *testing.T) {
 func TestMCPFlags(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"a host without --listen": {"--allow-host=x"}, "tokens without --listen": {"--tokens=x"}, "a log without --listen": {"--audit=-"}, "a log without tokens": {"--listen=127.0.0.1:0", "--audit=-"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"}, "no namespace": {"-n", "BAD NS"},
+		"a host without --listen": {"--allow-host=x"}, "a URL without --listen": {"--public-url=https://x/mcp"},
+		"a URL without a scheme": {"--listen=127.0.0.1:0", "--public-url=memory.example/mcp"}, "a URL of another scheme": {"--listen=127.0.0.1:0", "--public-url=ftp://x/mcp"},
+		"a URL without a host": {"--listen=127.0.0.1:0", "--public-url=https://:80/mcp"}, "a URL with a query": {"--listen=127.0.0.1:0", "--public-url=https://x/mcp?y"},
+		"a URL with a fragment": {"--listen=127.0.0.1:0", "--public-url=https://x/mcp#y"}, "a URL with a password": {"--listen=127.0.0.1:0", "--public-url=https://u:p@x/mcp"},
+		"tokens without --listen": {"--tokens=x"}, "a log without --listen": {"--audit=-"}, "a log without tokens": {"--listen=127.0.0.1:0", "--audit=-"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"}, "no namespace": {"-n", "BAD NS"},
 	} {
 		if got := run("", append([]string{"mcp"}, args...)...); got.code != 2 {
 			t.Errorf("%s: %+v", name, got)
