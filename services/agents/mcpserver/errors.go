@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -31,14 +32,33 @@ var advices = map[codes.Code]string{
 	codes.Unavailable:        "the memory service cannot be reached now. Go on without it, say so if it matters, and try again later",
 }
 
+// arguments are the gateway's fields, each followed by what agents call it.
+var arguments = []string{
+	"memory.", "", "replacement.", "", "filter.", "", "namespaces[0]", "namespace", "tags_any", "tags",
+	"created_from", "since", "created_before", "before", "occurred_from", "occurred_since",
+}
+
+// named says what the gateway said, about an agent's argument instead of the gateway's field. Those of renamed are called otherwise than
+// in the tools.
+func named(said string, renamed ...string) string {
+	field, must, found := strings.Cut(said, ": ")
+	switch {
+	case !found:
+		return said
+	case field == "update_mask":
+		return "give at least one field to change"
+	}
+	return strings.NewReplacer(slices.Concat(arguments, renamed)...).Replace(field) + ": " + must
+}
+
 // advice turns a gateway's error into a text for a model.
-func advice(err error) error {
+func advice(err error, renamed ...string) error {
 	st, ok := status.FromError(err)
 	if !ok {
 		return errors.New("the memory service cannot be reached now. Go on without it, and say so if it matters")
 	}
 	text := cmp.Or(advices[st.Code()], "the memory service failed; its log has the cause. Go on without it, and say so if it matters")
-	said := rpc.Cut(st.Message(), reason)
+	said := rpc.Cut(named(st.Message(), renamed...), reason)
 	if st.Code() == codes.Aborted && strings.HasPrefix(said, "expected_revision") {
 		text = "%s. Nothing was changed: read the memory with list and its id, then decide"
 	}
@@ -46,10 +66,10 @@ func advice(err error) error {
 }
 
 // refused is an advice where the protocol has no result to put it into. Clients tell by its code whether they asked for something wrong.
-func refused(err error) error {
+func refused(err error, renamed ...string) error {
 	code := int64(jsonrpc.CodeInternalError)
 	if c := status.Code(err); c == codes.InvalidArgument || c == codes.OutOfRange {
 		code = jsonrpc.CodeInvalidParams
 	}
-	return &jsonrpc.Error{Code: code, Message: advice(err).Error()}
+	return &jsonrpc.Error{Code: code, Message: advice(err, renamed...).Error()}
 }

@@ -117,7 +117,7 @@ func (s *server) read(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.R
 	id := strings.TrimPrefix(req.Params.URI, resourcePrefix)
 	resp, err := s.memories.Get(ctx, &triskelev1.GetRequest{Namespace: s.config.Namespace, Ids: []string{id}})
 	if err != nil {
-		return nil, refused(err)
+		return nil, refused(err, "ids[0]", "id")
 	}
 	if len(resp.GetMemories()) == 0 {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
@@ -137,7 +137,7 @@ func (s *server) whatDoWeKnow(ctx context.Context, req *mcp.GetPromptRequest) (*
 	}
 	text, _, err := s.recall(ctx, recallInput{Query: topic})
 	if err != nil {
-		return nil, refused(err)
+		return nil, refused(err, "query", "topic")
 	}
 	return &mcp.GetPromptResult{
 		Description: "What is remembered",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -269,7 +270,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}{
 		"an unknown id":          {"update", args{"id": "00000000-0000-4000-8000-000000000000", "title": "x"}, []string{"Use recall or list to find the right id"}},
 		"an old revision":        {"update", args{"id": id, "title": "x", "expected_revision": 9}, []string{"read it again"}},
-		"nothing to change":      {"update", args{"id": id}, []string{"update_mask", "call again"}},
+		"nothing to change":      {"update", args{"id": id}, []string{"give at least one field to change", "call again"}},
 		"no text":                {"remember", args{"content": ""}, []string{"content", "minLength"}},
 		"no arguments":           {"recall", nil, []string{"query"}},
 		"another namespace":      {"recall", args{"query": "x", "namespace": "away"}, []string{"namespace"}},
@@ -297,6 +298,63 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	text, _, failed := a.call("recall", args{"query": "x"})
 	if !failed || !strings.Contains(text, "Go on without it") {
 		t.Errorf("with the gateway gone: %v, %s", failed, text)
+	}
+}
+
+// An error about an argument names it as the tool's schema does, whatever the gateway calls it.
+func TestErrorsNameArguments(t *testing.T) {
+	config := usual
+	config.AnyNamespace = true
+	a := connect(t, config)
+	_, stored := a.must("remember", args{"content": "tea at four"})
+	tools, err := a.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, never := strings.Repeat("ü", 500), "0001-01-01"
+	memory := map[string]any{
+		"content": " ", "title": long, "tags": []string{long[:200]}, "category": long[:100], "source": long, "occurred_at": never, "expires_at": "2020-01-01",
+		"thread": long, "position": 1, "idempotency_key": long[:200], "namespace": "BAD NS",
+	}
+	change := map[string]any{
+		"id": "crane", "content": " ", "title": long, "tags": []string{long[:200]}, "category": long[:100], "expires_at": never, "namespace": "BAD NS",
+	}
+	for _, tool := range tools.Tools {
+		known := tool.InputSchema.(args)["properties"].(args)
+		bad := map[string]struct{ good, bad args }{
+			"remember":  {args{"content": "x"}, memory},
+			"supersede": {args{"id": stored["id"], "content": "x"}, memory},
+			"update":    {args{"id": stored["id"]}, change},
+			"forget":    {args{"ids": []string{stored["id"].(string)}}, args{"ids": []string{"crane"}, "namespace": "BAD NS"}},
+			"recall": {args{"query": "x"}, args{
+				"query": " ", "tags": []string{long[:200]}, "categories": []string{long[:100]}, "since": never, "before": never, "occurred_since": never,
+				"occurred_before": never, "namespace": "BAD NS",
+			}},
+			"list": {args{}, args{
+				"ids": []string{"crane"}, "tags": []string{long[:200]}, "categories": []string{long[:100]}, "since": never, "before": never, "page_token": "!", "namespace": "BAD NS",
+			}},
+		}[tool.Name]
+		for name, value := range bad.bad {
+			arguments := maps.Clone(bad.good)
+			arguments[name] = value
+			text, _, failed := a.call(tool.Name, arguments)
+			said, _, _ := strings.Cut(strings.TrimPrefix(text, "not accepted: "), ":")
+			said, _, _ = strings.Cut(said, "[")
+			if !failed || said != name || known[said] == nil {
+				t.Errorf("%s with %s: got %q, want an error that begins with the argument", tool.Name, name, text)
+			}
+		}
+		if len(bad.bad) == 0 {
+			t.Errorf("%s is not tried", tool.Name)
+		}
+	}
+	_, err = a.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "what_do_we_know", Arguments: map[string]string{"topic": strings.Repeat("x", 40_000)}})
+	if err == nil || !strings.Contains(err.Error(), "topic: ") || strings.Contains(err.Error(), "query") {
+		t.Errorf("a prompt: %v", err)
+	}
+	_, err = a.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "triskele://memory/crane"})
+	if err == nil || !strings.Contains(err.Error(), ": id: ") {
+		t.Errorf("a resource: %v", err)
 	}
 }
 
