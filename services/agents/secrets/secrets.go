@@ -29,11 +29,13 @@ func format(kind, hint, pattern string) rule {
 
 const (
 	passwords = `(?:password|passwd|passphrase|passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|пароль|密码|密碼|パスワード|pwd|(?-i:[A-Z0-9]_PASS))`
-	keys      = `(?:secret|token|credentials?|(?:api|access|private|auth|secret|encryption|signing|master|hmac|jwt)[ _-]?key(?:[_-]?base)?)`
+	keys      = `(?:secret|token|credentials?|(?:api|access|private|auth|secret|encryption|signing|master|hmac|jwt)[ _-]?key(?:[ _-]?base)?)`
 	// assigned is what stands between a name and its value, also in Markdown, in brackets, in JSON within JSON, and above a block in YAML.
 	assigned = `\\*["'\x60]?\]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|[:：](?:[^\S\n]*[|>][+-]?[^\S\n]*$)?))`
 	// A closing quote has no letter behind it, which an apostrophe has.
 	quoted = `[a-z@$]?(?:"((?:[^"\\\n]|\\[^\n])*)"\B|'((?:[^'\\\n]|\\[^\n])*)'\B|\x60([^\x60\n]*)\x60|\\+["']([^"'\n]*?)\\+["'])`
+	// named is what a sentence calls a password, also by the name of a variable.
+	named = `(?:\b|_)(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?`
 	// A key whose end is cut off ends with its last line: what only names the first line of a key is no key.
 	begin   = `-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`
 	between = `(?:[^A-Za-z-]|\\+[nr]|[A-Za-z-]+: [^\n]*\n)`
@@ -106,8 +108,10 @@ var rules = sync.OnceValue(func() []rule {
 		{"secret", "secret token credential key", regexp.MustCompile(`(?i)\b` + keys + `\s+(?:is|was|ist|war|lautet):?\s+['"\x60]?([\w.~+/=-]{15,200}[\w~+/=-])`), random},
 		{"secret", "define( env( header( set( put( add( append( property(", regexp.MustCompile(`(?i)(?:define|env|header|set|put|add|append|property)\(\s*["'][\w. -]*(?:` + passwords + `|` + keys + `)["'],\s*` + quoted), drawn},
 		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
-		{"password", "pass pw", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `|\bpw` + assigned + given + `)`), drawn},
-		{"password", "pass kennwort", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},
+		{"password", "pass pw", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `|\bpw` + assigned + given + `|\b(?:pwd?\s+(?:for|of|on|für)|pass\s+for)(?:\s+[^\s.,:;]+){1,4}?:\s+` + value + `)`), drawn},
+		// A quoted word is the password itself, if a sentence says so. Without quotes it is prose.
+		{"password", "pass kennwort", regexp.MustCompile(`(?i)` + named + `(?::|\s+(?:is|was|ist|war|lautet):?)\s+["'\x60“„]([^\s"'\x60“”]{4,200})["'\x60“”](?:[\s.,;:!?)]|$)`), notPlaceholder},
+		{"password", "pass kennwort", regexp.MustCompile(`(?i)` + named + `(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"\x60]?([^\s'"\x60]{4,200})`), mixed},
 	}, services())
 })
 
@@ -158,7 +162,7 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp {
 		`\$\(.*`, `\$\{[^:]*`, `\$\{(?:\{|\w+:\?).*`, `\$[a-z_]+(?:(?:->|::|[.\[/]).*)?`, `(?-i:\$[A-Z_][A-Z0-9_]*)`, `\$env:\w+`,
 		`%(?:\(\w+\))?[-+#0-9.]*[a-z]`, `%\w+%`, `<[^<>]*>`, `<[a-z_-]*`, `\{[{%\w.$ -]*\}*`, `\([a-z .]*\)?`, `\[[a-z_ ]*\]?[a-z_. ]*`,
 		`[*x•._-]+`, `\*+(?:\[\])?[a-z_.]*\**`, `\.[a-z]+`, `your[-_ a-z]*`, `my_[a-z_]*`, `example[-_. a-z]*`,
-		`(?:changeme|none|null|nil|undefined|true|false|string|str|secretstr|varchar2|required|optional|hidden|must)(?:[|&.?\[<].*)?`,
+		`(?:changeme|none|null|nil|undefined|true|false|string|str|secretstr|varchar2|required|optional|hidden|must|empty|wrong|weak|invalid|incorrect|expired)(?:[|&.?\[<].*)?`,
 		`(?:type|description|format|title|label|name|key|default|valuefrom|secretkeyref):`,
 		`(?:process\.env|os|env|getenv|self|config|settings|secrets)[.\[(][\w.\[(:]*`, `[a-z_][\w.:>-]*\([\w.:&*$?({\[-]*\)*(?:\.[a-z]\w*\(.*)?`, `[a-z_][\w.]*\[[\w.:+-]*`,
 		`[a-z_][\w.?:>-]*(?:\.|->|::)\w*(?:password|passwd|passphrase|pwd|pass|secret|token|key|value)`,

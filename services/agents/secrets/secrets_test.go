@@ -158,11 +158,16 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"Password: sword" + "fish works again":                                                                              "Password: [redacted: password] works again",
 		"password=sword" + "fish is it":                                                                                     "password=[redacted: password] is it",
 		"Password: " + easy + " is it":                                                                                      "Password: [redacted: password] is it",
-		"pw: " + easy:                                                                                                       "pw: [redacted: password]",
-		"Mot de passe : " + easy:                                                                                            "Mot de passe : [redacted: password]",
-		"contraseña: " + easy:                                                                                               "contraseña: [redacted: password]",
-		"密码：" + easy:                                                                                                        "密码：[redacted: password]",
-		"AccountKey=" + run(86) + "==;x":                                                                                    "AccountKey=[redacted: Azure key];x",
+		"Set DB_PASSWORD to " + easy:                                                                                        "Set DB_PASSWORD to [redacted: password]", "set the db_password to " + easy + ".": "set the db_password to [redacted: password]",
+		"pw for the NAS: Tr1" + "sk3le!9": "pw for the NAS: [redacted: password]", "pwd of ada on the NAS: " + easy: "pwd of ada on the NAS: [redacted: password]", "Pass for wifi: '" + easy + "'": "Pass for wifi: '[redacted: password]'",
+		"secret key base is " + hex(64): "secret key base is [redacted: secret]", "The secret_key_base is " + hex(64) + ".": "The secret_key_base is [redacted: secret].",
+		"the password is `sword" + "fish`": "the password is `[redacted: password]`", "The password for the NAS was 'sword" + "fish', I think": "The password for the NAS was '[redacted: password]', I think",
+		"Das Passwort lautet „sword" + "fish“.": "Das Passwort lautet „[redacted: password]“.", "the passphrase for the key: \"sword" + "fish\"": "the passphrase for the key: \"[redacted: password]\"",
+		"pw: " + easy:                    "pw: [redacted: password]",
+		"Mot de passe : " + easy:         "Mot de passe : [redacted: password]",
+		"contraseña: " + easy:            "contraseña: [redacted: password]",
+		"密码：" + easy:                     "密码：[redacted: password]",
+		"AccountKey=" + run(86) + "==;x": "AccountKey=[redacted: Azure key];x",
 	} {
 		if got, n := secrets.Redact(text); got != want || n != 1 {
 			t.Errorf("got %q, %d; want %q, once", got, n, want)
@@ -210,6 +215,9 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"self.key_password = key_password", `"password": password,`, "user, password = credentials", "BasicAuthPassword = invalidPassword", "password: z.string().min(8),", `cmd.Env = append(os.Environ(), "PWD="+dir, "A=b")`,
 		"Create an API key: https://example.com/d?to=%2F7E%2Fai2", "// [secret]: https://v1-30.docs.kubernetes.io/docs/#secret", "`{pem: <string>[, passphrase: <string>]}`. The object", "postgres://user:password@localhost/app",
 		`pw = input("Password: ")`, "pw, err := term.ReadPassword(fd)", "pw = pw[:-1]", "password = line[2:10]", "power: 5x2abc",
+		"set the password to something long", "the password is required", "The password is `$DB_PASSWORD`.", "the password is `changeme`", "The password is \"<your password>\".", "set DB_PASSWORD to the new one", "Set DB_PASSWORD to `$NEW_PASSWORD`",
+		"The password is `bcrypt`-hashed.", "the password is \"too short\"", "the error says: the password is 'invalid'", "The password isn't `swordfish`ed.", "rename password to `secret`", "reset_password to reset it", "the password is 'required'",
+		"pass for all tests: 12/12", "A pass for the museum: ask Ada.", "pw for the NAS: in the vault", "pwd of the build: /builds/group1/x", "the secret key base is kept in the vault", "first pass of the optimizer: x86_64 only",
 		"sha256:" + hex(64), "git@github.com:triskele/triskele.git", "tokens=12345678", "next_page_token: empty on the last page",
 	} {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
