@@ -461,7 +461,7 @@ func TestAtLeast(t *testing.T) {
 
 func TestOnlySpaceIsNoQuery(t *testing.T) {
 	g := newGateway(t, memories{}, finds(bm25, "a"), finds(cosine), finds(hops))
-	blank := func(r *triskelev1.RecallRequest) { r.Query = " \t\n" }
+	blank := func(r *triskelev1.RecallRequest) { r.Query = " \t\n\u00a0\u200b\ufeff\u2060" }
 	if _, err := g.Recall(t.Context(), request(blank)); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "query: must have more than white space") {
 		t.Errorf("got %v", err)
 	}

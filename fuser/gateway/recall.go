@@ -72,7 +72,7 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 // newRecall checks a request and plans the call.
 func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*recall, error) {
 	r := &recall{req: req, start: start}
-	if len(req.GetVector()) == 0 && strings.TrimSpace(req.GetQuery()) == "" {
+	if len(req.GetVector()) == 0 && rpc.Blank(req.GetQuery()) {
 		return nil, rpc.Invalid("query", "must have more than white space")
 	}
 	var err error

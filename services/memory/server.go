@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -110,7 +109,7 @@ func newRecord(field string, m *triskelev1.Memory) (record.Record, error) {
 	if err != nil {
 		return record.Record{}, err
 	}
-	if blank(r.Content) {
+	if rpc.Blank(r.Content) { // imports may have such memories, as backups of older versions do
 		return record.Record{}, rpc.Invalid(field+".content", "must have more than white space")
 	}
 	if r.IdempotencyKey == "" && !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(record.Now()) { // a call with a key may be repeated later
@@ -118,9 +117,6 @@ func newRecord(field string, m *triskelev1.Memory) (record.Record, error) {
 	}
 	return complete(r), nil
 }
-
-// blank reports whether a text has nothing to recall. Imports may have such memories, as backups of older versions do.
-func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 func fromProto(field string, m *triskelev1.Memory) (record.Record, error) {
 	r, err := record.FromProto(m)
@@ -224,7 +220,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(paths, "content") && blank(changed.Content) {
+	if slices.Contains(paths, "content") && rpc.Blank(changed.Content) {
 		return nil, rpc.Invalid("memory.content", "must have more than white space")
 	}
 	after, err := s.store.Update(ctx, req.GetNamespace(), uuid.MustParse(req.GetId()), req.GetExpectedRevision(), func(r *record.Record) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"buf.build/go/protovalidate"
@@ -18,6 +19,11 @@ import (
 // Invalid returns an INVALID_ARGUMENT error that names the field and says what it must be.
 func Invalid(field, mustBe string) error {
 	return invalid([]*errdetails.BadRequest_FieldViolation{{Field: field, Description: mustBe}}, 0)
+}
+
+// Blank reports whether a text has nothing to read: only white space and characters without width.
+func Blank(text string) bool {
+	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }) == ""
 }
 
 // InMessage adds to an error about a request's fields which message of a stream has them, unless that is the first.

@@ -43,8 +43,12 @@ func TestWrongUseIsExplained(t *testing.T) {
 			t.Errorf("%q: got %+v, want %q", args, got, want)
 		}
 	}
-	if got := run("", "update", first, "--content=  ", to); got.code != 2 || !strings.Contains(got.err, "more than white space") {
-		t.Errorf("an update to nothing: %+v", got)
+	for _, blank := range []string{"  ", "\u200b\u00a0\u3000", "\ufeff\u2060\u200d\u00ad"} {
+		for _, args := range [][]string{{"update", first, "--content=" + blank, to}, {"remember", blank, to}, {"recall", blank, to}} {
+			if got := run("", args...); got.code != 2 || !strings.Contains(got.err, "more than white space") {
+				t.Errorf("%q: %+v, want that nothing to read is refused", args, got)
+			}
+		}
 	}
 }
 
