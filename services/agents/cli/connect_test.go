@@ -127,7 +127,7 @@ func TestConnectAndTry(t *testing.T) {
 		Found, Connected, Hooks, Works bool
 		Problem                        string
 	}
-	if err := json.Unmarshal([]byte(m.triskele(t, "connect", "--list", "--json")), &list); err != nil || len(list) != 7 {
+	if err := json.Unmarshal([]byte(m.triskele(t, "connect", "--list", "--json")), &list); err != nil || len(list) != len(connect.Clients) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	for _, one := range list {
@@ -149,6 +149,31 @@ func TestConnectAndTry(t *testing.T) {
 	wantContains(t, "undo", m.triskele(t, "connect", "claude-code", "--undo"), "no longer connected")
 	if _, err := os.Stat(filepath.Join(m.home, ".claude.json")); err == nil {
 		t.Error("undo leaves a file of its own behind")
+	}
+}
+
+// What connect has done for any client, undo takes back.
+func TestConnectAndUndoAll(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	mentions := func() (files []string) {
+		_ = filepath.WalkDir(m.home, func(path string, entry os.DirEntry, _ error) error {
+			if text, err := os.ReadFile(path); err == nil && path != m.program && !strings.Contains(path, "/state/triskele/") && bytes.Contains(text, []byte(m.program)) {
+				files = append(files, path)
+			}
+			return nil
+		})
+		return files
+	}
+	for _, client := range connect.Clients {
+		wantContains(t, client.Name, m.triskele(t, "connect", client.Name), client.Title+" is connected")
+		if len(mentions()) == 0 {
+			t.Errorf("%s: connect has written no file", client.Name)
+		}
+		wantContains(t, "undo "+client.Name, m.triskele(t, "connect", client.Name, "--undo"), "no longer connected")
+		if files := mentions(); len(files) > 0 {
+			t.Errorf("%s: undo leaves %q", client.Name, files)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -180,12 +181,75 @@ func TestConnectNew(t *testing.T) {
 	}
 }
 
+// written is where each client looks for the server and the hooks on Linux, by its own documentation.
+var written = map[string]struct {
+	servers, member, kind string
+	hooks                 string
+	timeout               float64
+	events                []string
+}{
+	"claude-code": {
+		".claude.json", "mcpServers", "stdio", ".claude/settings.json", 5,
+		[]string{"PreCompact", "SessionEnd", "SessionStart", "Stop", "UserPromptSubmit"},
+	},
+	"claude-desktop": {".config/Claude/claude_desktop_config.json", "mcpServers", "", "", 0, nil},
+	"codex":          {".codex/config.toml", "mcp_servers", "", ".codex/hooks.json", 5, []string{"PreCompact", "SessionStart", "Stop", "UserPromptSubmit"}},
+	"cursor":         {".cursor/mcp.json", "mcpServers", "", ".cursor/hooks.json", 0, []string{"beforeSubmitPrompt"}},
+	"gemini": {
+		".gemini/settings.json", "mcpServers", "", ".gemini/settings.json", 5000,
+		[]string{"AfterAgent", "BeforeAgent", "PreCompress", "SessionEnd", "SessionStart"},
+	},
+	"vscode": {".config/Code/User/mcp.json", "servers", "stdio", "", 0, nil},
+	"zed":    {".config/zed/settings.json", "context_servers", "", "", 0, nil},
+}
+
 func TestConnectWritesWhatClientsRead(t *testing.T) {
 	t.Parallel()
 	home, folder := at(t, "linux")
-	for _, name := range []string{"claude-code", "zed", "codex"} {
-		changes, err := client(t, name).Plan(home, program)
+	read := func(path string) (v map[string]any) {
+		t.Helper()
+		decode := json.Unmarshal
+		if filepath.Ext(path) == ".toml" {
+			decode = toml.Unmarshal
+		}
+		if err := decode([]byte(get(t, filepath.Join(folder, path))), &v); err != nil {
+			t.Fatal(path, err)
+		}
+		return v
+	}
+	for _, c := range connect.Clients {
+		changes, err := c.Plan(home, program)
 		apply(t, changes, err)
+		want := written[c.Name]
+		entry := map[string]any{"command": program.Path, "args": []any{"mcp", "--namespace", "work"}}
+		if want.kind != "" {
+			entry["type"] = want.kind
+		}
+		if got := read(want.servers)[want.member]; !reflect.DeepEqual(got, map[string]any{"triskele": entry}) {
+			t.Errorf("%s: got the servers %v, want %v", c.Name, got, entry)
+		}
+		if c.Hooks != (want.hooks != "") {
+			t.Errorf("%s has hooks: %t, and a file of them: %q", c.Name, c.Hooks, want.hooks)
+			continue
+		} else if !c.Hooks {
+			continue
+		}
+		file := read(want.hooks)
+		hook := map[string]any{"command": `"/opt/my tools/triskele" hook --namespace work`}
+		var group any = hook // of Cursor, which has no groups
+		if want.timeout > 0 {
+			hook["type"], hook["timeout"] = "command", want.timeout
+			group = map[string]any{"hooks": []any{hook}}
+		} else if file["version"] != 1.0 {
+			t.Errorf("%s: got the version %v, want 1", c.Name, file["version"])
+		}
+		hooks := map[string]any{}
+		for _, event := range want.events {
+			hooks[event] = []any{group}
+		}
+		if !reflect.DeepEqual(file["hooks"], hooks) {
+			t.Errorf("%s: got the hooks %v, want %v", c.Name, file["hooks"], hooks)
+		}
 	}
 	const servers = `{
   "mcpServers": {
@@ -203,12 +267,6 @@ func TestConnectWritesWhatClientsRead(t *testing.T) {
 `
 	if got := get(t, filepath.Join(folder, ".claude.json")); got != servers {
 		t.Errorf("got\n%s\nwant\n%s", got, servers)
-	}
-	settings := get(t, filepath.Join(folder, ".claude", "settings.json"))
-	for _, part := range []string{`"UserPromptSubmit": [`, `"SessionStart": [`, `"command": "\"/opt/my tools/triskele\" hook --namespace work"`, `"timeout": 5`} {
-		if !strings.Contains(settings, part) {
-			t.Errorf("no %s in\n%s", part, settings)
-		}
 	}
 	const table = "[mcp_servers.triskele]\ncommand = \"/opt/my tools/triskele\"\nargs = [\"mcp\", \"--namespace\", \"work\"]\n"
 	if got := get(t, filepath.Join(folder, ".codex", "config.toml")); got != table {
@@ -344,17 +402,22 @@ notes = """
 // Undo gives back every byte of a file that only connect has changed, however often, and the user's own server in any file.
 func TestUndoGivesBack(t *testing.T) {
 	t.Parallel()
-	for _, x := range []struct{ client, path, text string }{
+	cases := []struct{ client, path, text string }{
 		{"vscode", ".config/Code/User/mcp.json", `{"servers": {}, "inputs": []}`},
 		{"claude-code", ".claude.json", `{"mcpServers": {}}`},
 		{"claude-code", ".claude/settings.json", `{"hooks":{"UserPromptSubmit":[]}}`},
 		{"gemini", ".gemini/settings.json", ""},
 		{"gemini", ".gemini/settings.json", "{\n}"},
+		{"claude-desktop", ".config/Claude/claude_desktop_config.json", `{"mcpServers":{"triskele":{"command":"mine"}},"theme":"dark"}`},
+		{"zed", ".config/zed/settings.json", "// Zed\n{\"context_servers\": {\"triskele\": {\"command\": \"mine\"}},}\n"},
 		{"cursor", ".cursor/mcp.json", `{"mcpServers":{"triskele":{"command":"mine"}}}`},
 		{"cursor", ".cursor/mcp.json", `{"mcpServers":{"triskele":{"url":"https://mine.example.com"}}}`},
 		{"codex", ".codex/config.toml", "model = \"o\""},
 		{"codex", ".codex/config.toml", "[mcp_servers.triskele]\ncommand = \"mine\"\n\n[mcp_servers.triskele.env]\nA = \"1\"\n"},
-	} {
+	}
+	tested := map[string]bool{}
+	for _, x := range cases {
+		tested[x.client] = true
 		home, folder := at(t, "linux")
 		c := client(t, x.client)
 		path := filepath.Join(folder, x.path)
@@ -391,6 +454,9 @@ func TestUndoGivesBack(t *testing.T) {
 		if again := undo(); again != got {
 			t.Errorf("after another undo: got %q, want %q", again, got)
 		}
+	}
+	if len(tested) != len(connect.Clients) {
+		t.Errorf("%d clients are tested, want %d", len(tested), len(connect.Clients))
 	}
 }
 
