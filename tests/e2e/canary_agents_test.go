@@ -3,17 +3,22 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/triskele/triskele/fuser/platform/auth"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -24,7 +29,10 @@ const (
 	ignored = "quokkaignored"                                 // of a project that is not to be captured: goes nowhere
 )
 
-// useAgents has an agent connected, speaks and asks by its hooks and by MCP, and imports its sessions.
+// sources is the folder of what is imported.
+const sources = "sources"
+
+// useAgents has an agent connected, speaks and asks by its hooks and by MCP, and imports its sessions and sources of other kinds.
 func (c *cage) useAgents() {
 	c.t.Helper()
 	home, err := os.MkdirTemp("", "triskele-canary-") // the processes that hooks leave behind may still write at the end
@@ -61,6 +69,8 @@ func (c *cage) useAgents() {
 	}
 	a.event(hooks["UserPromptSubmit"], "UserPromptSubmit", session, project, `,"prompt":"What opens the vault of Kestrel, `+asked+`?"`)
 	a.speak(to)
+	a.speakHTTP(to)
+	a.importAll(to)
 	c.out.add("what connect prints", a.triskele("connect", "--list", "--json"))
 	a.readFiles()
 }
@@ -149,14 +159,103 @@ func (a *canaryAgent) speak(to []string) {
 	cmd := a.command(filepath.Join(programs, "triskele"), append([]string{"mcp", "--log-level=debug"}, to...)...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
+	a.talk(&mcp.CommandTransport{Command: cmd})
+	a.out.add("what the MCP server logs", errs.String())
+}
+
+// shown shows a token with every request.
+type shown string
+
+func (s shown) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(s))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// speakHTTP does the same over HTTP, with a token, and reads the audit log, which is in the home folder.
+func (a *canaryAgent) speakHTTP(to []string) {
+	a.t.Helper()
+	secret, entry, err := auth.NewToken(auth.Token{Namespaces: []string{where}, Scopes: auth.Scopes}, time.Now())
+	a.do(err)
+	tokens, audit := filepath.Join(a.home, "tokens.json"), filepath.Join(a.home, "audit.jsonl")
+	a.do(auth.WriteTokens(tokens, []auth.Token{entry}))
+	cmd := a.command(filepath.Join(programs, "triskele"), append([]string{"mcp", "--log-level=debug", "--listen=127.0.0.1:0", "--tokens", tokens, "--audit", audit}, to...)...)
+	var errs log
+	cmd.Stderr = &errs
+	a.do(cmd.Start())
+	var url []string
+	a.eventually("MCP over HTTP", func() bool {
+		url = regexp.MustCompile(`MCP on (http://\S+);`).FindStringSubmatch(errs.String())
+		return url != nil
+	})
+	a.talk(&mcp.StreamableClientTransport{Endpoint: url[1], HTTPClient: &http.Client{Transport: shown(secret)}, MaxRetries: -1})
+	a.do(cmd.Process.Signal(syscall.SIGTERM))
+	a.do(cmd.Wait())
+	a.out.add("what the MCP server logs", errs.String())
+	written, err := os.ReadFile(audit)
+	a.do(err)
+	a.out.add("the audit log", string(written))
+	a.out.wantOnly(a.t, secret)
+}
+
+// importAll imports a source of each kind but databases, keeps a folder of notes in step, and keeps what that prints. The sources are the agent's own.
+func (a *canaryAgent) importAll(to []string) {
+	a.t.Helper()
+	folder := filepath.Join(a.home, sources)
+	text := func(of string) string {
+		return "The vault of Kestrel is mended by " + said + of + ". My token is " + key + ", keep it."
+	}
+	note := func(of string) string {
+		return "---\nsensitive: true\ntitle: " + private + of + "\ntags: [" + private + of + "]\n---\nThe vault of Kestrel opens for " + private + of + ".\n"
+	}
+	for path, content := range map[string]string{
+		"codex/rollout-1.jsonl": `{"type":"session_meta","payload":{"id":"s4","cwd":"/open"}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"` + text("codex") + `"}]}}
+{"type":"response_item","payload":"` + refused + `"}
+`,
+		"gemini/session-1.json": `{"sessionId":"s5","projectHash":"h","messages":[{"id":"1","type":"user","content":"` + text("gemini") + `"}]}`,
+		"chatgpt/conversations.json": `[{"title":"Vaults","conversation_id":"g","current_node":"1","mapping":{"1":{"message":{"id":"1","author":{"role":"user"},` +
+			`"content":{"content_type":"text","parts":["` + text("chatgpt") + `"]}},"parent":null}}},{"` + refused + `":1}]`,
+		"claude/conversations.json": `[{"uuid":"c","name":"Vaults","chat_messages":[{"uuid":"1","text":"` + text("claude") + `","sender":"human"}]},{"` + refused + `":1}]`,
+		"mem0":                      `[{"id":"a","memory":"The vault of Kestrel is known to ` + said + `mem0."},{"id":"b","memory":["` + refused + `"]}]`,
+		"basic-memory/vault.md":     note("basic"),
+		"basic-memory/wrong.md":     "---\n: [" + refused + "\n---\n\x00" + refused,
+		"notes/door.md":             note("notes"),
+		"jsonl":                     `{"content":"The vault of Kestrel opens for ` + private + `jsonl.","sensitive":true}` + "\n",
+	} {
+		path = filepath.Join(folder, path)
+		a.do(errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)))
+	}
+	for _, from := range []string{"codex", "gemini", "chatgpt", "claude", "mem0", "basic-memory", "jsonl"} {
+		a.imports(1, append([]string{"import", filepath.Join(folder, from), "--from", from}, to...)...)
+	}
+	a.imports(1, append([]string{"sync", filepath.Join(folder, "notes")}, to...)...)
+	a.awaitIndexes(where)
+}
+
+// imports runs a command that stores so many memories. It may skip others.
+func (a *canaryAgent) imports(stored int, args ...string) {
+	a.t.Helper()
+	out, err := a.command(filepath.Join(programs, "triskele"), args...).CombinedOutput()
+	var failed *exec.ExitError
+	if err != nil && (!errors.As(err, &failed) || failed.ExitCode() != 3) || !strings.Contains(string(out), fmt.Sprint("stored ", stored)) {
+		a.t.Errorf("%q: %v: %s, want %d stored", args, err, out, stored)
+	}
+	a.out.add("what imports print", string(out))
+}
+
+// talk speaks to an MCP server by all that it offers.
+func (a *canaryAgent) talk(transport mcp.Transport) {
+	a.t.Helper()
 	ctx := a.t.Context()
-	client, err := mcp.NewClient(&mcp.Implementation{Name: refused, Version: refused}, nil).Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
+	client, err := mcp.NewClient(&mcp.Implementation{Name: refused, Version: refused}, nil).Connect(ctx, transport, nil)
 	a.do(err)
 	meta := mcp.Meta{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 	for _, call := range []*mcp.CallToolParams{
 		{Meta: meta, Name: "recall", Arguments: map[string]any{"query": "What opens the vault of Kestrel, " + asked + "?"}},
 		{Meta: meta, Name: "recall", Arguments: map[string]any{"query": "x", refused: refused}},
 		{Meta: meta, Name: "remember", Arguments: map[string]any{"content": "x", "expires_at": refused}},
+		{Meta: meta, Name: "remember", Arguments: map[string]any{"content": "The vault of Kestrel opens for " + private + "spoken.", "sensitive": true}},
 		{Meta: meta, Name: "list", Arguments: map[string]any{"page_token": refused}},
 		{Meta: meta, Name: refused},
 	} {
@@ -172,13 +271,15 @@ func (a *canaryAgent) speak(to []string) {
 	a.do(err)
 	_, _ = client.GetPrompt(ctx, &mcp.GetPromptParams{Meta: meta, Name: refused})
 	a.do(client.Close())
-	a.out.add("what the MCP server logs", errs.String())
 }
 
-// readFiles reads all that is left in the home folder but the sessions, which are the agent's own.
+// readFiles reads all that is left in the home folder but the sessions and the sources of imports, which are the agent's own.
 func (a *canaryAgent) readFiles() {
 	a.t.Helper()
 	a.do(filepath.WalkDir(a.home, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == sources {
+			return fs.SkipDir
+		}
 		if err != nil || entry.IsDir() || slices.Contains([]string{"s1.jsonl", "s2.jsonl", "s3.jsonl"}, entry.Name()) {
 			return err
 		}

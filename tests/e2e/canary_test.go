@@ -94,7 +94,8 @@ func TestCanary(t *testing.T) {
 			out.want(t, "statistics", "sensitive")
 			out.want(t, "the queue's list", "HTTP status 500")
 			out.want(t, "what hooks give agents", said+"captured", public)
-			out.want(t, "what imports print", "stored 1", "1 ignored")
+			out.want(t, "what imports print", "stored 1", "1 ignored", "skipped 1")
+			out.want(t, "the audit log", "written", "MemoryService/Remember")
 			out.want(t, "what connect prints", "claude-code")
 			out.want(t, "files of the agent", "settings.json", "next") // the position in a session
 			out.wantOnly(t, key)
