@@ -86,14 +86,14 @@ func (s Service) Text() string {
 // settle is how long a service has to run before it counts as started: the system takes one as started that fails at once.
 var settle = time.Second
 
-// Install writes the service's file and starts the service, now and at each login. A service that is installed is restarted. If a new
-// service cannot be started, or does not go on running, nothing of it stays.
+// Install writes the service's file and starts the service, now and at each login. A service that is installed is restarted. If the new
+// one cannot be started, or does not go on running, nothing of it stays, and the one before it goes on.
 func (s Service) Install(ctx context.Context) error {
 	path, err := s.Path()
 	if err != nil {
 		return err
 	}
-	_, before := os.Stat(path)
+	old, unread := os.ReadFile(path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -106,10 +106,17 @@ func (s Service) Install(ctx context.Context) error {
 			err = cmp.Or(failed, fmt.Errorf("the service ends as soon as it is started: try %s", strings.Join(s.Line, " ")))
 		}
 	}
-	if err != nil && before != nil {
-		_ = s.stop(ctx)
-		_ = os.Remove(path)
+	if err == nil {
+		return nil
 	}
+	if unread == nil {
+		if os.WriteFile(path, old, 0o600) == nil {
+			_ = s.start(ctx, path)
+		}
+		return err
+	}
+	_ = s.stop(ctx)
+	_ = os.Remove(path)
 	return err
 }
 

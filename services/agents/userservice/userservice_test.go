@@ -157,9 +157,18 @@ func TestFailures(t *testing.T) {
 	if err := s.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	before := s.Text()
+	s.Line = append(s.Line, "--listen=127.0.0.1:1")
+	calls := system(t, map[string]string{"systemctl": "echo activating"})
+	if err := s.Install(t.Context()); err == nil || !strings.HasSuffix(calls(), "is-active triskele\nsystemctl --user daemon-reload\nsystemctl --user enable triskele\nsystemctl --user restart triskele\n") {
+		t.Errorf("got %v; want an error, and the service of before started again", err)
+	}
 	system(t, map[string]string{"systemctl": noBus})
-	if err := s.Install(t.Context()); err == nil || !installed() {
-		t.Errorf("got %v and a file: %t; want no bus, and the service of before", err, installed())
+	if err := s.Install(t.Context()); err == nil {
+		t.Error("installed without a bus")
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != before {
+		t.Errorf("the file is %q, %v; want that of the service before", text, err)
 	}
 	if was, err := s.Uninstall(t.Context()); err == nil || !was || !installed() {
 		t.Errorf("uninstall: got %t, %v and a file: %t; want a service that stays, and why", was, err, installed())
