@@ -170,8 +170,11 @@ func (r *runner) check() error {
 	if len(o.Configs) == 0 {
 		r.configs = slices.Clone(configs)
 	}
-	if o.Reading < 0 || o.Top < 0 {
-		return fmt.Errorf("the reranker's time %v and number of memories %d must not be negative", o.Reading, o.Top)
+	if o.Reading < 0 {
+		return fmt.Errorf("the reranker's time %v must not be negative", o.Reading)
+	}
+	if o.Top != 0 && (o.Top < 2 || o.Top > 100) {
+		return fmt.Errorf("the reranker's number of memories %d must be from 2 to 100, or 0", o.Top)
 	}
 	for i := range r.configs {
 		r.configs[i].reading, r.configs[i].top = o.Reading, o.Top

@@ -321,18 +321,34 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// said returns what a text says, without what changes nothing in it: case, white space, punctuation around words, short forms, articles and
-// words of courtesy. Two texts that say the same are near-duplicates. The order of words stays, and so do numbers and negations.
+// said returns what a text says, without what changes nothing in it: case, white space, marks behind words and quotes around them, short
+// forms, articles, and words of courtesy around it. Two texts that say the same are near-duplicates. The order of words stays, and so do
+// numbers, negations, questions, and a mark or a letter that the text is about.
 func said(text string) string {
-	text = shortForms.Replace(strings.ReplaceAll(strings.ToLower(text), "’", "'"))
-	words := slice.Map(strings.Fields(text), func(word string) string {
-		return strings.TrimRight(strings.TrimLeft(word, "\"'“‘([{"), "\"'”’)]},.;:!?…")
-	})
-	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" || slices.Contains(fillers, word) }), " ")
+	text = strings.TrimRight(strings.ReplaceAll(text, "’", "'"), ".!?… ")
+	var words []string
+	for _, field := range strings.Fields(text) {
+		if slices.Contains(articles, field) || len(words) == 0 && slices.Contains(articles, strings.ToLower(field)) {
+			continue
+		}
+		word := shortForms.Replace(strings.ToLower(field))
+		if bare := strings.TrimRight(strings.TrimLeft(word, "\"'“‘"), "\"'”,.;:"); len(bare) > 1 {
+			word = bare
+		}
+		if len(words) > 0 || !slices.Contains(openings, word) {
+			words = append(words, word)
+		}
+	}
+	for len(words) > 0 && slices.Contains(closings, words[len(words)-1]) {
+		words = words[:len(words)-1]
+	}
+	return strings.Join(words, " ")
 }
 
 var (
-	fillers    = []string{"a", "an", "the", "please", "thanks", "ok", "okay", "hey", "hi", "well", "so", "just"}
+	articles   = []string{"a", "an", "the"}
+	openings   = []string{"ok", "okay", "hey", "hi", "well", "so", "please", "thanks"}
+	closings   = []string{"please", "thanks"}
 	shortForms = strings.NewReplacer("can't", "can not", "cannot", "can not", "won't", "will not", "n't", " not", "'re", " are", "'ll", " will",
 		"'ve", " have", "i'm", "i am", "it's", "it is", "that's", "that is")
 )

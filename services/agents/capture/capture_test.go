@@ -51,7 +51,7 @@ func (s *shelf) Get(_ context.Context, req *triskelev1.GetRequest, _ ...grpc.Cal
 func (s *shelf) Recall(_ context.Context, req *triskelev1.RecallRequest, _ ...grpc.CallOption) (*triskelev1.RecallResponse, error) {
 	resp := &triskelev1.RecallResponse{}
 	for _, m := range s.held {
-		if shingles.Of(m.GetContent()).Similarity(shingles.Of(req.GetQuery())) > 0.3 {
+		if shingles.Of(m.GetContent()).Similarity(shingles.Of(req.GetQuery())) > 0.1 {
 			resp.Hits = append(resp.Hits, &triskelev1.Hit{Memory: m})
 		}
 	}
@@ -190,13 +190,32 @@ func TestRepeatedTurnsAreStoredOnce(t *testing.T) {
 
 func TestNearDuplicates(t *testing.T) {
 	t.Parallel()
+	for _, pair := range [][2]string{ // one mark, or one letter, is what is new
+		{"Set the delimiter to ';' now, in all files.", "Set the delimiter to ',' now, in all files."},
+		{"End each line with . and not with ;", "End each line with ; and not with ."},
+		{"The default of verbose is \"\" here.", "The default of verbose is here."},
+		{"Use \"a\" as the separator of lists.", "Use as the separator of lists."},
+		{"Give him vitamin A every single day.", "Give him vitamin every single day."},
+		{"The server answers OK to all of these.", "The server answers to all of these."},
+		{"Drill the well first, then the other.", "Drill the first, then the other."},
+		{"So the deploy works on Fridays? No.", "The deploy works on Fridays. No!"},
+		{"The prefix is [ in this whole file", "The prefix is ( in this whole file"},
+	} {
+		store := shelf{held: []*triskelev1.Memory{{Id: "x", Content: pair[0]}}}
+		if found, _ := store.Recall(t.Context(), &triskelev1.RecallRequest{Query: pair[1]}); len(found.GetHits()) != 1 {
+			t.Errorf("%q is not looked at for %q", pair[0], pair[1])
+		}
+		if got := run(t, session(t, line("1", "user", "/w", pair[1])), store.store()); got.Kept != 1 {
+			t.Errorf("%q after %q: got %+v, want 1 kept", pair[1], pair[0], got)
+		}
+	}
 	const text = "We don't deploy the crane's service on Fridays, it's frozen from noon."
 	for again, want := range map[string]int{
-		"OK, so we do not deploy the crane's service on Fridays: it is frozen from noon, thanks!": 0,
-		"“We don’t deploy the crane's service on Fridays; it's frozen from noon”":                 0,
-		"We deploy the crane's service on Fridays, it's frozen from noon.":                        1,
-		"We don't deploy the crane's service on Fridays, it's frozen from 1 pm.":                  1,
-		"On Fridays the crane's service, it's frozen from noon, we don't deploy.":                 1,
+		"OK, so we do not deploy crane's service on Fridays: it is frozen from noon, thanks!": 0,
+		"“We don’t deploy the crane's service on Fridays; it's frozen from noon”":             0,
+		"We deploy the crane's service on Fridays, it's frozen from noon.":                    1,
+		"We don't deploy the crane's service on Fridays, it's frozen from 1 pm.":              1,
+		"On Fridays the crane's service, it's frozen from noon, we don't deploy.":             1,
 	} {
 		store := shelf{held: []*triskelev1.Memory{{Id: "x", Content: text}}}
 		if got := run(t, session(t, line("1", "user", "/w", again)), store.store()); got.Kept != want || got.Known != 1-want {
@@ -522,6 +541,15 @@ func TestRecap(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
+	// Without any of its own, a project begins with its turns. Those of others are heard, and a name that is no folder is nobody's.
+	got = recapped(t, list{fact("elsewhere", .9, 0, "/other"), turn("turn", 0, "/w"), turn("turn before", 1, "/w"), fact("elsewhere, too", .5, 1, "/other")})
+	if want := []string{"turn", "elsewhere", "turn before", "elsewhere, too"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := recapped(t, list{fact("elsewhere", .9, 0, "/other"), fact("named", .5, 1, "kestrel")}), []string{"named", "elsewhere"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
 	// A busy project hides nothing that somebody stored, and no number of newer memories hides the project's.
 	var busy list
 	for range 400 {
@@ -539,25 +567,39 @@ func TestRecap(t *testing.T) {
 	}
 }
 
-// sluggish is a Lister that does not find a project's memories in time.
-type sluggish struct{ list }
+// sluggish is a Lister that takes its time, and does not find a project's memories at all.
+type sluggish struct {
+	list
+	takes time.Duration
+}
 
 func (l sluggish) List(ctx context.Context, req *triskelev1.ListRequest, options ...grpc.CallOption) (*triskelev1.ListResponse, error) {
+	takes := time.After(l.takes)
 	if req.GetFilter() != nil {
-		<-ctx.Done()
+		takes = nil
+	}
+	select {
+	case <-takes:
+		return l.list.List(ctx, req, options...)
+	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	return l.list.List(ctx, req, options...)
 }
 
 func TestRecapInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		hits, err := capture.Recap(ctx, sluggish{list{{Id: "1", Content: "decision"}}}, []string{"work"}, "/w", now)
-		if err != nil || len(hits) != 1 || ctx.Err() != nil {
-			t.Errorf("got %v, %v, want the newest memory in time", hits, err)
+		var many list
+		for i := range 400 {
+			many = append(many, &triskelev1.Memory{Id: strconv.Itoa(i), Content: "decision"})
+		}
+		for _, takes := range []time.Duration{time.Millisecond, 600 * time.Millisecond} { // more than half of the time
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			hits, err := capture.Recap(ctx, sluggish{many, takes}, []string{"work"}, "/w", now)
+			if err != nil || len(hits) == 0 || ctx.Err() != nil {
+				t.Errorf("where a list takes %v: got %d hits, %v, want some in time", takes, len(hits), err)
+			}
+			cancel()
 		}
 	})
 }

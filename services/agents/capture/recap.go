@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -27,8 +28,8 @@ type Lister interface {
 
 // Recap returns the memories that matter at the beginning of a session in a folder, best first. Those that somebody stored for the project,
 // or for none, take turns with those that were said in the project, or the last session would fill it alone. Of those stored, the project's
-// come first. Then, important ones come before others, and new ones before old ones. What was stored for other projects comes last. Turns
-// of other projects are left out, and sensitive memories.
+// come first. Then, important ones come before others, and new ones before old ones. What was stored for other projects follows. Turns of
+// other projects are left out, and sensitive memories.
 func Recap(ctx context.Context, lister Lister, namespaces []string, folder string, now time.Time) ([]*triskelev1.Hit, error) {
 	project := ProjectOf(folder)
 	type weighed struct {
@@ -38,12 +39,12 @@ func Recap(ctx context.Context, lister Lister, namespaces []string, folder strin
 	var own, shared, foreign, said []weighed
 	seen := map[string]bool{}
 	// walk sorts the newest memories that a filter matches into the lists, until there are enough or the context until ends.
-	walk := func(ctx, until context.Context, namespace string, filter *triskelev1.Filter) error {
+	walk := func(ctx, until context.Context, namespace string, filter *triskelev1.Filter) (all bool, err error) {
 		req := &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: new(int32(recent))}
 		for stored := 0; ; {
 			resp, err := lister.List(ctx, req)
 			if err != nil {
-				return err
+				return false, err
 			}
 			for _, m := range resp.GetMemories() {
 				of := m.GetMetadata().GetFields()[Project].GetStringValue()
@@ -56,10 +57,10 @@ func Recap(ctx context.Context, lister Lister, namespaces []string, folder strin
 				switch {
 				case turn:
 					list = &said
-				case of == "":
-					list = &shared
-				case of == project:
+				case of == project && of != "":
 					list = &own
+				case !filepath.IsAbs(of): // of no folder
+					list = &shared
 				}
 				if !turn {
 					stored++
@@ -69,39 +70,42 @@ func Recap(ctx context.Context, lister Lister, namespaces []string, folder strin
 				*list = append(*list, weighed{&triskelev1.Hit{Id: m.GetId(), Memory: m}, weight})
 			}
 			if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" || stored >= recent || until.Err() != nil {
-				return nil
+				return req.PageToken == "", nil
 			}
-		}
-	}
-	if project != "" {
-		first, cancel := halfOf(ctx) // finding few among very many memories may take long
-		defer cancel()
-		for _, namespace := range namespaces { // many newer memories of others would hide the project's
-			// What fails here fails below, too, unless the time was too short.
-			_ = walk(first, first, namespace, &triskelev1.Filter{Metadata: map[string]*structpb.Value{Project: structpb.NewStringValue(project)}})
 		}
 	}
 	looking, cancel := halfOf(ctx) // there may be very many turns of other projects
 	defer cancel()
+	var cut []string // namespaces in which newer memories of others may hide the project's
 	for _, namespace := range namespaces {
-		if err := walk(ctx, looking, namespace, nil); err != nil {
+		all, err := walk(ctx, looking, namespace, nil)
+		if err != nil {
 			return nil, err
 		}
+		if !all && project != "" {
+			cut = append(cut, namespace)
+		}
+	}
+	left, cancel := halfOf(ctx) // finding few among very many may take long, and what was found does without
+	defer cancel()
+	for _, namespace := range cut {
+		_, _ = walk(left, left, namespace, &triskelev1.Filter{Metadata: map[string]*structpb.Value{Project: structpb.NewStringValue(project)}})
 	}
 	for _, list := range [][]weighed{own, shared, foreign, said} {
 		slices.SortStableFunc(list, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
 	}
 	stored := slices.Concat(own, shared)
 	var hits []*triskelev1.Hit
-	for i := range min(max(len(stored), len(said)), recent) {
-		for _, list := range [][]weighed{stored, said} {
-			if i < len(list) {
-				hits = append(hits, list[i].hit)
-			}
+	for i := range min(recent, max(len(stored)+len(foreign), len(said))) {
+		if i < len(stored) {
+			hits = append(hits, stored[i].hit)
 		}
-	}
-	for _, other := range foreign[:min(len(foreign), max(0, recent-len(stored)))] {
-		hits = append(hits, other.hit)
+		if i < len(said) {
+			hits = append(hits, said[i].hit)
+		}
+		if other := i - len(stored); other >= 0 && other < len(foreign) {
+			hits = append(hits, foreign[other].hit)
+		}
 	}
 	return hits, nil
 }

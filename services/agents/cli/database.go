@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -77,7 +78,7 @@ func (t target) create(ctx context.Context, env *Env) error {
 				return err
 			}
 		}
-		if answer != "y" && answer != "yes" {
+		if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
 			return fmt.Errorf("there is no folder %s: create it, or correct --sqlite", folder)
 		}
 	}

@@ -252,7 +252,7 @@ func shown(next mcp.MethodHandler) mcp.MethodHandler {
 func (c *mcpCmd) knownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
-		if net.ParseIP(host) == nil && host != "localhost" && !slices.Contains(c.AllowHost, host) {
+		if net.ParseIP(host) == nil && host != "localhost" && !slices.ContainsFunc(c.AllowHost, func(allowed string) bool { return strings.EqualFold(allowed, host) }) {
 			http.Error(w, "this host name is not allowed: see --allow-host", http.StatusForbidden)
 			return
 		}

@@ -284,7 +284,9 @@ func TestMCPNeedsNoSession(t *testing.T) {
 		t.Helper()
 		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 			`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,6 +309,7 @@ func TestMCPNeedsNoSession(t *testing.T) {
 	if got := ask("server/discover", "", ""); !strings.Contains(got, "2026-07-28") {
 		t.Errorf("the server knows %s, not 2026-07-28", got)
 	}
+	ask("subscriptions/listen", "", `"notifications":{"toolsListChanged":true},`) // ends at once: there is no news
 	ask("tools/call", "remember", `"name":"remember","arguments":{"content":"Deploys are frozen from Thursday noon."},`)
 	if got := ask("tools/call", "recall", `"name":"recall","arguments":{"query":"deploy freeze"},`); !strings.Contains(got, "frozen from Thursday") {
 		t.Errorf("recall answers %s", got)

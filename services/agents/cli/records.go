@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -284,16 +283,29 @@ func (e *Env) input(ctx context.Context) io.Reader {
 	return out
 }
 
-// ask returns the line that the user answers a question with. It is empty at the end of input.
+// ask returns the line that the user answers a question with. It is empty at the end of input. What follows the line is left to others.
 func (e *Env) ask(ctx context.Context, question string) (string, error) {
 	if _, err := io.WriteString(e.Err, question); err != nil {
 		return "", err
 	}
-	line, err := bufio.NewReader(e.input(ctx)).ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		err = nil
+	answer := make(chan string, 1)
+	go func() {
+		var line []byte
+		for one := make([]byte, 1); len(line) < 1000; {
+			n, err := e.In.Read(one)
+			if n == 0 && err != nil || n == 1 && one[0] == '\n' {
+				break
+			}
+			line = append(line, one[:n]...)
+		}
+		answer <- strings.TrimSpace(string(line))
+	}()
+	select {
+	case line := <-answer:
+		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
-	return strings.TrimSpace(line), err
 }
 
 // open opens a file to read, or standard input for "-". A read that waits ends with ctx.

@@ -40,7 +40,7 @@ func terminal(t *testing.T) (user, program *os.File) {
 
 func TestMissingFolderIsAskedFor(t *testing.T) {
 	t.Parallel()
-	for answer, code := range map[string]int{"y": 0, "no": 1, "": 1} {
+	for answer, code := range map[string]int{"y": 0, "Yes": 0, "no": 1, "": 1} {
 		user, program := terminal(t)
 		path := filepath.Join(t.TempDir(), "missing", "x.db")
 		if _, err := user.WriteString(answer + "\n"); err != nil {
@@ -55,6 +55,12 @@ func TestMissingFolderIsAskedFor(t *testing.T) {
 		}
 		if _, err := os.Stat(path); (err == nil) != (code == 0) {
 			t.Errorf("%q: the file: %v", answer, err)
+		}
+		if _, err := user.WriteString("more\n"); err != nil {
+			t.Fatal(err)
+		}
+		if more, err := bufio.NewReader(program).ReadString('\n'); err != nil || more != "more\n" {
+			t.Errorf("%q: the program reads %q, %v after it", answer, more, err)
 		}
 		if echo, err := bufio.NewReader(user).ReadString('\n'); err != nil || strings.TrimSpace(echo) != answer {
 			t.Errorf("%q: the terminal shows %q, %v", answer, echo, err)

@@ -53,7 +53,9 @@ type server struct {
 func New(conn grpc.ClientConnInterface, config Config, tel *telemetry.Service, log *slog.Logger) *mcp.Server {
 	s := &server{config, triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), map[string]bool{}}
 	out := mcp.NewServer(&mcp.Implementation{Name: "triskele", Title: "Triskele memory", Version: telemetry.Version()}, &mcp.ServerOptions{
-		Instructions: instructions, Logger: log, Capabilities: &mcp.ServerCapabilities{},
+		Instructions: instructions, Logger: log,
+		// Nothing of these changes, so there is no news to wait for.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Prompts: &mcp.PromptCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})
 	s.addTools(out)
 	out.AddReceivingMiddleware(quotingLittle, s.observed(tel))

@@ -56,7 +56,8 @@ var rules = sync.OnceValue(func() []rule {
 		format("AWS key", "akia asia abia acca a3t", `\b(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z2-7]{16}\b`),
 		format("GitHub token", "gh github_pat_", `\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,})\b`),
 		format("GitLab token", "gl", `\bgl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,}`),
-		format("Slack token", "xo", `\b(?:xoxe\.)?xox[a-z](?:-[A-Za-z0-9]+){2,}|\bxox[a-z]-[A-Za-z0-9]{8,}`),
+		format("Slack token", "xo", `\b(?:xoxe\.)?xox[a-z](?:-[A-Za-z0-9]+){2,}`),
+		{"Slack token", "xox", regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9]{8,}`), random},
 		format("Slack token", "xapp-", `\bxapp-\d-[A-Z0-9]+-\d+-[a-z0-9]+`),
 		format("webhook", "hooks.slack.com", `hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,})`),
 		format("webhook", "/api/webhooks/", `discord(?:app)?\.com/api/webhooks/\d+/([\w-]{30,})`),
@@ -72,7 +73,7 @@ var rules = sync.OnceValue(func() []rule {
 		format("PyPI token", "pypi-", `\bpypi-AgE[\w-]{50,}`),
 		format("Docker token", "dckr_", `\bdckr_(?:pat|oat)_[\w-]{20,}`),
 		format("DigitalOcean token", "_v1_", `\bdo[opr]_v1_[a-f0-9]{64}\b`),
-		{"SendGrid key", "sg.", regexp.MustCompile(`\bSG\.[\w=.-]{32,}`), random},
+		{"SendGrid key", "sg.", regexp.MustCompile(`\bSG\.[\w=.-]{66}\b`), random},
 		format("Mailgun key", "key-", `\bkey-[a-f0-9]{32}\b`),
 		format("Twilio key", "sk", `\bSK[a-fA-F0-9]{32}\b`),
 		format("Telegram token", ":aa", `\b\d{8,10}:AA[\w-]{33}\b`),
@@ -108,9 +109,7 @@ var rules = sync.OnceValue(func() []rule {
 		{"secret", "secret token credential key", regexp.MustCompile(`(?i)\b` + keys + `\s+(?:is|was|ist|war|lautet):?\s+['"\x60]?([\w.~+/=-]{15,200}[\w~+/=-])`), random},
 		{"secret", "define( env( header( set( put( add( append( property(", regexp.MustCompile(`(?i)(?:define|env|header|set|put|add|append|property)\(\s*["'][\w. -]*(?:` + passwords + `|` + keys + `)["'],\s*` + quoted), drawn},
 		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
-		{"password", "pass pw", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `|\bpw` + assigned + given + `|\b(?:pwd?\s+(?:for|of|on|für)|pass\s+for)(?:\s+[^\s.,:;]+){1,4}?:\s+` + value + `)`), drawn},
-		// A quoted word is the password itself, if a sentence says so. Without quotes it is prose.
-		{"password", "pass kennwort", regexp.MustCompile(`(?i)` + named + `(?::|\s+(?:is|was|ist|war|lautet):?)\s+["'\x60“„]([^\s"'\x60“”]{4,200})["'\x60“”](?:[\s.,;:!?)]|$)`), notPlaceholder},
+		{"password", "pass pw", regexp.MustCompile(`(?im)(?:[a-z0-9]_pass` + assigned + given + `|\bpass['"]?\s*[:=]\s*` + quoted + `|\bpw` + assigned + given + `|\bpwd?\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?:\s+` + value + `)`), drawn},
 		{"password", "pass kennwort", regexp.MustCompile(`(?i)` + named + `(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"\x60]?([^\s'"\x60]{4,200})`), mixed},
 	}, services())
 })
@@ -162,7 +161,7 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp {
 		`\$\(.*`, `\$\{[^:]*`, `\$\{(?:\{|\w+:\?).*`, `\$[a-z_]+(?:(?:->|::|[.\[/]).*)?`, `(?-i:\$[A-Z_][A-Z0-9_]*)`, `\$env:\w+`,
 		`%(?:\(\w+\))?[-+#0-9.]*[a-z]`, `%\w+%`, `<[^<>]*>`, `<[a-z_-]*`, `\{[{%\w.$ -]*\}*`, `\([a-z .]*\)?`, `\[[a-z_ ]*\]?[a-z_. ]*`,
 		`[*x•._-]+`, `\*+(?:\[\])?[a-z_.]*\**`, `\.[a-z]+`, `your[-_ a-z]*`, `my_[a-z_]*`, `example[-_. a-z]*`,
-		`(?:changeme|none|null|nil|undefined|true|false|string|str|secretstr|varchar2|required|optional|hidden|must|empty|wrong|weak|invalid|incorrect|expired)(?:[|&.?\[<].*)?`,
+		`(?:changeme|none|null|nil|undefined|true|false|string|str|secretstr|varchar2|required|optional|hidden|must)(?:[|&.?\[<].*)?`,
 		`(?:type|description|format|title|label|name|key|default|valuefrom|secretkeyref):`,
 		`(?:process\.env|os|env|getenv|self|config|settings|secrets)[.\[(][\w.\[(:]*`, `[a-z_][\w.:>-]*\([\w.:&*$?({\[-]*\)*(?:\.[a-z]\w*\(.*)?`, `[a-z_][\w.]*\[[\w.:+-]*`,
 		`[a-z_][\w.?:>-]*(?:\.|->|::)\w*(?:password|passwd|passphrase|pwd|pass|secret|token|key|value)`,

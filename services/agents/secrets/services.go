@@ -29,7 +29,7 @@ func services() []rule {
 		format("Dynatrace token", "dt0c01.", `\bdt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}\b`),
 		format("EasyPost key", "ezak eztk", `\bEZ[AT]K[A-Za-z0-9]{54}\b`),
 		{"Facebook token", "eaa", regexp.MustCompile(`\bEAA[A-Za-z0-9]{100,}\b`), varied},
-		format("Facebook token", "% |", `\b\d{15,16}[%|][a-z0-9_-]{27,40}`),
+		{"Facebook token", "% |", regexp.MustCompile(`\b\d{15,16}[%|]([a-z0-9_-]{27,40})\b`), random},
 		format("Flutterwave key", "flwseck", `\bFLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?\b`),
 		format("Fly.io token", "fo1_ fm1 fm2_", `\b(?:fo1_[\w-]{43}|fm(?:1[ar]|2)_[A-Za-z0-9+/]{100,}={0,3})`),
 		format("Frame.io token", "fio-u-", `\bfio-u-[\w=-]{64}`),
@@ -58,7 +58,7 @@ func services() []rule {
 		{"Square token", "eaaa", regexp.MustCompile(`\bEAAA[\w-]{22,60}`), varied},
 		format("Terraform token", ".atlasv1.", `\b[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}`),
 		format("Typeform token", "tfp_", `\btfp_[\w.=-]{59}`),
-		{"Vault token", "s.", regexp.MustCompile(`\bs\.[a-z0-9]{24}\b`), random},
+		{"Vault token", "s.", regexp.MustCompile(`(?:^|[^\w./])(s\.[a-z0-9]{24})(?:[^\w.]|$)`), random},
 		format("webhook", "webhook.office.com", `webhook\.office\.com/webhookb2/([\w@-]{30,}/IncomingWebhook/[\w/-]{30,})`),
 		format("Yandex key", "aqvn", `\bAQVN[\w-]{35,38}`),
 	}

@@ -34,7 +34,7 @@ type rule struct {
 
 func main() {
 	samples := flag.Int("samples", 20, "secrets for each rule")
-	least := flag.Float64("least", 0.95, "least share of the rules that are followed; fewer are an error")
+	least := flag.Float64("least", 0.98, "least share of the rules that are followed; fewer are an error")
 	verbose := flag.Bool("v", false, "show a secret that passes for each rule that is not followed")
 	flag.Parse()
 	if err := run(*samples, *least, *verbose); err != nil {
