@@ -99,6 +99,7 @@ func TestCanary(t *testing.T) {
 			out.want(t, "what connect prints", "claude-code")
 			out.want(t, "files of the agent", "settings.json", "next") // the position in a session
 			out.wantOnly(t, key)
+			out.wantOnly(t, strings.ToLower(c.token))
 			out.wantOnly(t, ignored)
 			out.wantOnly(t, said, "paths to hits", "requests to the chat model", "requests to the extractor", "requests to the embedder", "requests to the reranker", "what hooks give agents")
 			out.wantOnly(t, private)
@@ -126,6 +127,7 @@ type cage struct {
 	mayFail  []string             // processes
 	refuse   func(table string)   // has the database refuse new rows, with an error that quotes them if it can
 	secret   []*triskelev1.Memory // sensitive memories
+	token    string               // of an agent that speaks MCP over HTTP
 	plain    *triskelev1.Memory
 	asking   int                       // requests to the embedder about a new memory
 	others   string                    // what metrics of the other store begin with
