@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 # A build without what debuggers alone read takes a fifth less; stack traces and profiles are the same. For a debugger, build without make.
-export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -gcflags=all=-dwarf=false
+export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false
 
 MODULES := proto fuser services tests
 PROGRAMS := triskele fuserd memoryd lexicald densed graphd
