@@ -73,7 +73,7 @@ var rules = sync.OnceValue(func() []rule {
 		format("PyPI token", "pypi-", `\bpypi-AgE[\w-]{50,}`),
 		format("Docker token", "dckr_", `\bdckr_(?:pat|oat)_[\w-]{20,}`),
 		format("DigitalOcean token", "_v1_", `\bdo[opr]_v1_[a-f0-9]{64}\b`),
-		{"SendGrid key", "sg.", regexp.MustCompile(`\bSG\.[\w=.-]{66}\b`), random},
+		{"SendGrid key", "sg.", regexp.MustCompile(`\bSG\.[\w=.-]{66}`), random},
 		format("Mailgun key", "key-", `\bkey-[a-f0-9]{32}\b`),
 		format("Twilio key", "sk", `\bSK[a-fA-F0-9]{32}\b`),
 		format("Telegram token", ":aa", `\b\d{8,10}:AA[\w-]{33}\b`),

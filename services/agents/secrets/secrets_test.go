@@ -213,7 +213,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"1732700000000000|request_handled_by_worker_number_seven|200", "id|name\n123456789012345|internationalization-of-the-page", "trace 1732700000000123|services-memory-store-postgres-migrate",
 		"import SG.Memory.V1.RecallServiceClientFactoryBuilder;", "SG.UnitTests.RecallServiceTests2.TestManyThings1.cs", "SG.2024-11-27_quarterly-report-final.version-2.pdf",
 		"the type of password is `bytes`", `If password is "secure", skip`, `The password was "reset" yesterday`, `The passcode for the door is "unlocked"`, "second pass for dedup: hash2vec",
-		"xoxb-replaceme, xoxp-yourtoken", "https://s.a1b2c3d4e5f6a7b8c9d0e1f2.example.com/", "this.s.a1b2c3d4e5f6a7b8c9d0e1f2",
+		"xoxb-replaceme, xoxp-yourtoken", "https://s.a1b2c3d4e5f6a7b8c9d0e1f2.example.com/", "this.s.a1b2c3d4e5f6a7b8c9d0e1f2", "s.a1b2c3d4e5f6a7b8c9d0e1f2.example.com",
 		"Reset password: click here", "passwd: password updated successfully", "Password: leave it empty.", "Passwort: Bitte eingeben", "passwd:         files systemd",
 		"self.key_password = key_password", `"password": password,`, "user, password = credentials", "BasicAuthPassword = invalidPassword", "password: z.string().min(8),", `cmd.Env = append(os.Environ(), "PWD="+dir, "A=b")`,
 		"Create an API key: https://example.com/d?to=%2F7E%2Fai2", "// [secret]: https://v1-30.docs.kubernetes.io/docs/#secret", "`{pem: <string>[, passphrase: <string>]}`. The object", "postgres://user:password@localhost/app",

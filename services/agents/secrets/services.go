@@ -29,7 +29,7 @@ func services() []rule {
 		format("Dynatrace token", "dt0c01.", `\bdt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}\b`),
 		format("EasyPost key", "ezak eztk", `\bEZ[AT]K[A-Za-z0-9]{54}\b`),
 		{"Facebook token", "eaa", regexp.MustCompile(`\bEAA[A-Za-z0-9]{100,}\b`), varied},
-		{"Facebook token", "% |", regexp.MustCompile(`\b\d{15,16}[%|]([a-z0-9_-]{27,40})\b`), random},
+		{"Facebook token", "% |", regexp.MustCompile(`\b\d{15,16}[%|]([a-z0-9_-]{27,40})`), random},
 		format("Flutterwave key", "flwseck", `\bFLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?\b`),
 		format("Fly.io token", "fo1_ fm1 fm2_", `\b(?:fo1_[\w-]{43}|fm(?:1[ar]|2)_[A-Za-z0-9+/]{100,}={0,3})`),
 		format("Frame.io token", "fio-u-", `\bfio-u-[\w=-]{64}`),

@@ -6,9 +6,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,27 +21,26 @@ import (
 	"github.com/triskele/triskele/services/agents/secrets"
 )
 
-// detector is the version of the rules.
-const detector = "github.com/zricethezav/gitleaks/v8@v8.30.1"
+const (
+	// detector is the version of the rules.
+	detector = "github.com/zricethezav/gitleaks/v8@v8.30.1"
+	// samples are made by each rule.
+	samples = 20
+	// missed is how many rules may find secrets that pass: Dropbox's some letters, which may be a word, and Square's some that may be data.
+	missed = 2
+)
 
 // rule is one of the detector's. The secret is the first group of its expression, or all of it.
-type rule struct {
-	ID, Regex string
-	Entropy   float64 // least, in bits a character
-}
+type rule struct{ ID, Regex string }
 
 func main() {
-	samples := flag.Int("samples", 20, "secrets for each rule")
-	least := flag.Float64("least", 0.98, "least share of the rules that are followed; fewer are an error")
-	verbose := flag.Bool("v", false, "show a secret that passes for each rule that is not followed")
-	flag.Parse()
-	if err := run(*samples, *least, *verbose); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(samples int, least float64, verbose bool) error {
+func run() error {
 	rules, err := download()
 	if err != nil {
 		return err
@@ -51,28 +48,23 @@ func run(samples int, least float64, verbose bool) error {
 	random := rand.New(rand.NewPCG(1, 1))
 	tried, followed := 0, 0
 	for _, r := range rules {
-		found, all, passed, err := r.try(samples, random)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.ID, err)
-		}
+		passed, all, err := r.try(random)
 		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", r.ID, err)
 		case all == 0:
 			fmt.Printf("%-45s no sample\n", r.ID)
 			continue
-		case found == all:
+		case len(passed) == 0:
 			followed++
 		default:
-			fmt.Printf("%-45s %d of %d found", r.ID, found, all)
-			if verbose {
-				fmt.Printf("  %.200q", passed)
-			}
-			fmt.Println()
+			fmt.Printf("%-45s %d of %d pass, such as %.200q\n", r.ID, len(passed), all, passed[0])
 		}
 		tried++
 	}
 	fmt.Printf("%d of %d rules are followed\n", followed, tried)
-	if float64(followed) < least*float64(tried) {
-		return fmt.Errorf("fewer than %.0f %% of the rules are followed", 100*least)
+	if tried-followed > missed {
+		return fmt.Errorf("%d rules find secrets that pass, more than %d", tried-followed, missed)
 	}
 	return nil
 }
@@ -96,104 +88,84 @@ func download() ([]rule, error) {
 	return config.Rules, err
 }
 
-// notSecret are the rules for what is public: a client's id, a key that browsers are given.
-var notSecret = regexp.MustCompile(`-id$|-pub(lic)?-`)
+// public are the rules for what is no secret: a client's id, a key that browsers are given.
+var public = regexp.MustCompile(`-id$|-pub(lic)?-`)
 
 // unlike are the rules whose samples are not as what they look for: a token holds JSON or a known word in base64, a key is base64. The last
 // rule takes each commit's hash for a token.
 var unlike = []string{"jwt", "artifactory-reference-token", "private-key", "sourcegraph-access-token"}
 
-// try makes secrets and returns how many are redacted in all of their places, of how many, and a text in which one is not.
-func (r rule) try(samples int, random *rand.Rand) (found, all int, passed string, err error) {
-	if r.Regex == "" || notSecret.MatchString(r.ID) || slices.Contains(unlike, r.ID) { // the first is about names of files
-		return 0, 0, "", nil
+// try makes secrets, and counts those that the detector finds. It returns a text for each of them that passes in one of its places.
+func (r rule) try(random *rand.Rand) (passed []string, all int, err error) {
+	if r.Regex == "" || public.MatchString(r.ID) || slices.Contains(unlike, r.ID) { // the first is about names of files
+		return nil, 0, nil
 	}
 	pattern, err := regexp.Compile(r.Regex)
 	if err != nil {
-		return 0, 0, "", err
+		return nil, 0, err
 	}
-	tree, err := syntax.Parse(strings.NewReplacer("(?i)", "", "(?i:", "(?:").Replace(r.Regex), syntax.Perl) // samples have the case in which the rule is written
+	written := strings.NewReplacer("(?i)", "", "(?i:", "(?:").Replace(r.Regex) // samples have the case in which the rule is written
+	tree, err := syntax.Parse(written, syntax.Perl)
 	if err != nil {
-		return 0, 0, "", err
+		return nil, 0, err
 	}
-	secret := group(tree)
-	words := strings.Split(r.ID, "-")
+	name := strings.ReplaceAll(r.ID, "-", "_")
 	for range samples {
 		var text strings.Builder
-		if err := write(&text, secret, random); err != nil {
-			return 0, 0, "", err
+		if err := write(&text, group(tree), random); err != nil {
+			return nil, 0, err
 		}
 		s := text.String()
-		here, missed := 0, ""
-		for _, in := range []string{
-			"export " + strings.ToUpper(strings.Join(words, "_")) + "=" + s,
-			`{"` + strings.Join(words, "_") + `": "` + s + `"}`,
-			strings.Join(words, "_") + " = '" + s + "'",
-			"Use " + s + " for it.",
-			s,
-		} {
+		places := []string{s}
+		if !strings.ContainsAny(s, `"'`) {
+			places = append(places, "export "+strings.ToUpper(name)+"="+s, `{"`+name+`": "`+s+`"}`, name+" = '"+s+"'", "Use "+s+" for it.")
+		}
+		found, kept := false, ""
+		for _, in := range places {
 			match := pattern.FindStringSubmatch(in)
-			if match == nil || strings.ContainsAny(s, `"'`) && in != s {
+			if match == nil {
 				continue
 			}
-			core := match[0]
-			if i := slices.IndexFunc(match[1:], func(m string) bool { return m != "" }); i >= 0 {
-				core = match[1+i]
-			}
-			if entropy(core) < r.Entropy {
-				continue
-			}
-			here++
-			if redacted, _ := secrets.Redact(in); strings.Contains(redacted, core) {
-				missed = in
+			found = true
+			groups := slices.DeleteFunc(match[1:], func(m string) bool { return m == "" })
+			secret := append(groups, match[0])[0]
+			if redacted, _ := secrets.Redact(in); strings.Contains(redacted, secret) {
+				kept = in
 			}
 		}
-		switch {
-		case here == 0:
-			continue
-		case missed == "":
-			found++
-		default:
-			passed = missed
+		if found {
+			all++
 		}
-		all++
+		if kept != "" {
+			passed = append(passed, kept)
+		}
 	}
-	return found, all, passed, nil
+	return passed, all, nil
 }
 
 // group returns the first group of an expression, or all of it.
 func group(re *syntax.Regexp) *syntax.Regexp {
-	var find func(*syntax.Regexp) *syntax.Regexp
-	find = func(re *syntax.Regexp) *syntax.Regexp {
-		if re.Op == syntax.OpCapture {
-			return re.Sub[0]
-		}
-		for _, sub := range re.Sub {
-			if g := find(sub); g != nil {
-				return g
-			}
-		}
-		return nil
-	}
-	if g := find(re); g != nil {
+	if g := firstGroup(re); g != nil {
 		return g
 	}
 	return re
 }
 
+func firstGroup(re *syntax.Regexp) *syntax.Regexp {
+	if re.Op == syntax.OpCapture {
+		return re.Sub[0]
+	}
+	for _, sub := range re.Sub {
+		if g := firstGroup(sub); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
 // write appends a text that an expression matches. Of what repeats without bound it has a dozen more than it must.
 func write(text *strings.Builder, re *syntax.Regexp, random *rand.Rand) error {
-	repeat := func(least, most int) error {
-		if most < 0 {
-			most = least + 12
-		}
-		for range least + random.IntN(most-least+1) {
-			if err := write(text, re.Sub[0], random); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	subs, least, most := re.Sub, 1, 1
 	switch re.Op {
 	case syntax.OpLiteral:
 		text.WriteString(string(re.Rune))
@@ -210,39 +182,31 @@ func write(text *strings.Builder, re *syntax.Regexp, random *rand.Rand) error {
 		text.WriteRune(runes[random.IntN(len(runes))])
 	case syntax.OpAnyCharNotNL, syntax.OpAnyChar:
 		text.WriteByte('.')
-	case syntax.OpCapture, syntax.OpConcat:
-		for _, sub := range re.Sub {
+	case syntax.OpAlternate:
+		at := random.IntN(len(subs))
+		subs = subs[at : at+1]
+	case syntax.OpStar:
+		least, most = 0, 12
+	case syntax.OpPlus:
+		most = 13
+	case syntax.OpQuest:
+		least = 0
+	case syntax.OpRepeat:
+		least, most = re.Min, re.Max
+		if most < 0 {
+			most = least + 12
+		}
+	case syntax.OpCapture, syntax.OpConcat, syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
+		syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+	default:
+		return errors.New("an expression that cannot be made")
+	}
+	for range least + random.IntN(most-least+1) {
+		for _, sub := range subs {
 			if err := write(text, sub, random); err != nil {
 				return err
 			}
 		}
-	case syntax.OpAlternate:
-		return write(text, re.Sub[random.IntN(len(re.Sub))], random)
-	case syntax.OpStar:
-		return repeat(0, -1)
-	case syntax.OpPlus:
-		return repeat(1, -1)
-	case syntax.OpQuest:
-		return repeat(0, 1)
-	case syntax.OpRepeat:
-		return repeat(re.Min, re.Max)
-	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
-	default:
-		return errors.New("an expression that cannot be made")
 	}
 	return nil
-}
-
-// entropy returns Shannon's entropy of a text's characters, in bits each.
-func entropy(text string) float64 {
-	count := map[rune]float64{}
-	for _, r := range text {
-		count[r]++
-	}
-	bits := 0.0
-	for _, n := range count {
-		p := n / float64(len(text))
-		bits -= p * math.Log2(p)
-	}
-	return bits
 }
