@@ -72,12 +72,11 @@ type Options struct {
 
 // config is a selection of legs, and of what comes after them.
 type config struct {
-	name   string
-	legs   []string
-	reread bool // by the built-in reranker
-	// reading is how long it may take, and top how many it reads; 0 for what is left, and for the default.
-	reading time.Duration
-	top     int32
+	name    string
+	legs    []string
+	reread  bool          // by the built-in reranker
+	reading time.Duration // how long it may take; 0 for what is left
+	top     int32         // how many it reads; 0 for the gateway's default
 }
 
 var configs = []config{

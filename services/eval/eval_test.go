@@ -87,6 +87,23 @@ func TestRun(t *testing.T) {
 				t.Errorf("a second run ranks differently:\n%s\n\n%s", strings.Join(first, "\n"), strings.Join(again, "\n"))
 			}
 
+			// What the reranker reads of more memories counts.
+			scores := func() string {
+				text, err := os.ReadFile(filepath.Join(out, "runs", "small", "F-all+reranker.trec"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(text)
+			}
+			six := scores()
+			options.Configs, options.Top = []string{"F-all+reranker"}, 2
+			if _, err := eval.Run(t.Context(), options, start(t), slog.New(slog.DiscardHandler)); err != nil {
+				t.Fatal(err)
+			}
+			if scores() == six {
+				t.Errorf("two memories read give the scores of six:\n%s", six)
+			}
+
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
@@ -256,6 +273,9 @@ func TestRunRefusesOptions(t *testing.T) {
 		{"no URL", func(o *eval.Options) { o.Store = "postgres" }, "connection URL"},
 		{"unreadable URL", func(o *eval.Options) { o.Store, o.Postgres = "postgres", "postgres://u:secret@h:x/db" }, "not valid"},
 		{"no folder for results", func(o *eval.Options) { o.Out = "" }, "folder"},
+		{"negative time", func(o *eval.Options) { o.Reading = -1 }, "time -1ns"},
+		{"one memory to read", func(o *eval.Options) { o.Top = 1 }, "memories 1 must be from 2 to 100"},
+		{"too many to read", func(o *eval.Options) { o.Top = 101 }, "memories 101 must be from 2 to 100"},
 		{"negative limit", func(o *eval.Options) { o.Limit = -1 }, "limit -1"},
 		{"negative concurrency", func(o *eval.Options) { o.Concurrency = -1 }, "concurrency -1"},
 		{"unknown configuration", func(o *eval.Options) { o.Configs = []string{"Z"} }, `"Z"; there are A-all, B-`},

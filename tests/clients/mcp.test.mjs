@@ -1,8 +1,6 @@
 // Each client does what an agent does, in both eras of the protocol: it asks for the tools, remembers something and recalls it.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
@@ -14,7 +12,7 @@ import { StreamableHTTPClientTransport as HTTPv1 } from "@modelcontextprotocol/s
 
 const run = promisify(execFile);
 const program = process.env.TRISKELE;
-const folder = await mkdtemp(join(tmpdir(), "triskele-mcp-"));
+const folder = process.cwd(); // a temporary one
 const implementation = { name: "test", version: "1" };
 const tools = ["forget", "list", "recall", "remember", "supersede", "update"];
 const fact = "Deploys are frozen from Thursday noon.";
@@ -23,8 +21,7 @@ let server, url, token;
 
 before(async () => {
   const tokens = join(folder, "tokens.json");
-  const scopes = ["recall", "read", "write"].join(",");
-  token = (await run(program, ["token", "create", "agent", "--namespace", "default", "--scope", scopes, "--tokens", tokens])).stdout.trim();
+  token = (await run(program, ["token", "create", "agent", "--namespace", "default", "--scope", "recall,read,write", "--tokens", tokens])).stdout.trim();
   server = spawn(program, ["mcp", "--listen", "127.0.0.1:0", "--tokens", tokens, "--sqlite", join(folder, "http.db")]);
   url = await new Promise((resolve, reject) => {
     let said = "";
@@ -66,15 +63,15 @@ function inspector(era, target) {
 
 let stores = 0;
 const stdio = () => ["mcp", "--sqlite", join(folder, `${++stores}.db`)];
-const headers = () => ({ Authorization: `Bearer ${token}` });
+const headers = () => ({ requestInit: { headers: { Authorization: `Bearer ${token}` } } });
 const modern = { versionNegotiation: { mode: { pin: "2026-07-28" } } };
 const http = () => ["--server-url", url, "--transport", "http", "--header", `Authorization: Bearer ${token}`];
 
 const clients = {
   "SDK 1 over stdio": () => sdk(ClientV1, {}, new StdioV1({ command: program, args: stdio() })),
-  "SDK 1 over HTTP": () => sdk(ClientV1, {}, new HTTPv1(new URL(url), { requestInit: { headers: headers() } })),
+  "SDK 1 over HTTP": () => sdk(ClientV1, {}, new HTTPv1(new URL(url), headers())),
   "SDK 2 over stdio": () => sdk(ClientV2, modern, new StdioV2({ command: program, args: stdio() })),
-  "SDK 2 over HTTP": () => sdk(ClientV2, modern, new HTTPv2(new URL(url), { requestInit: { headers: headers() } })),
+  "SDK 2 over HTTP": () => sdk(ClientV2, modern, new HTTPv2(new URL(url), headers())),
   "Inspector over stdio": () => inspector("legacy", [program, ...stdio()]),
   "Inspector over HTTP": () => inspector("legacy", http()),
   "Inspector over stdio, modern": () => inspector("modern", [program, ...stdio()]),

@@ -365,13 +365,16 @@ func TestCaptureIsReadAsText(t *testing.T) {
 	}
 }
 
-// A session that was not captured goes on later without the variable, with all that was said in its transcript.
+// A session that was not captured goes on later without the variable, with all that was said in its transcript. Another one copies of it.
 func TestCaptureStaysOff(t *testing.T) {
 	t.Parallel()
 	m, address := newMachine(t), serve(t)
 	for _, session := range []string{"s1", "s2"} {
 		transcript := filepath.Join(m.home, session+".jsonl")
 		line := `{"type":"user","uuid":"1","sessionId":"` + session + `","message":{"content":"The harbour crane of ` + session + ` is serviced in spring."}}` + "\n"
+		if session == "s2" {
+			line += `{"type":"user","uuid":"2","sessionId":"s2","forkedFrom":{"sessionId":"s1","messageUuid":"2"},"message":{"content":"The salary of Ada is four thousand."}}` + "\n"
+		}
 		if err := os.WriteFile(transcript, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +384,7 @@ func TestCaptureStaysOff(t *testing.T) {
 		}
 		m.event(t, m.program+" hook --detached --address "+address, event)
 	}
-	if stored := must(t, "", "export", "--address="+address); strings.Contains(stored, "crane of s1") || !strings.Contains(stored, "crane of s2") {
+	if stored := must(t, "", "export", "--address="+address); strings.Contains(stored, "crane of s1") || strings.Contains(stored, "salary") || !strings.Contains(stored, "crane of s2") {
 		t.Errorf("stored %s, want s2 alone", stored)
 	}
 }

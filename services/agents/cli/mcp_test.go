@@ -323,7 +323,7 @@ func TestMCPNeedsNoSession(t *testing.T) {
 // Web pages cannot use a server on the same machine: neither from their own origin, nor by a name that leads here.
 func TestMCPKeepsWebPagesOut(t *testing.T) {
 	t.Parallel()
-	p, url := listen(t, "--allow-host=memory.example")
+	p, url := listen(t, "--allow-host=Memory.Example")
 	for name, x := range map[string]struct {
 		host, origin string
 		want         int

@@ -109,14 +109,12 @@ func (s Service) Install(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if unread == nil {
-		if os.WriteFile(path, old, 0o600) == nil {
-			_ = s.start(ctx, path)
-		}
-		return err
+	if unread != nil {
+		_ = s.stop(ctx)
+		_ = os.Remove(path)
+	} else if os.WriteFile(path, old, 0o600) == nil {
+		_ = s.start(ctx, path)
 	}
-	_ = s.stop(ctx)
-	_ = os.Remove(path)
 	return err
 }
 
