@@ -475,7 +475,7 @@ func TestOneModel(t *testing.T) {
 				}
 			}
 		}
-		if _, err := open(t, f, impostor{model: embed.Model{Provider: "builtin", Name: "static-en-v2", Dimensions: 384}}); err == nil || !strings.Contains(err.Error(), "To stay with the present model, give the --embedder") {
+		if _, err := open(t, f, impostor{model: embed.Model{Provider: "builtin", Name: "static-en-v9", Dimensions: 384}}); err == nil || !strings.Contains(err.Error(), "To stay with the present model, give the --embedder") {
 			t.Errorf("the error %v does not say how to stay with the present model", err)
 		}
 		if _, err := open(t, f, impostor{model: embed.Model{Provider: "x", Name: "y", Dimensions: 5000}}); err == nil {

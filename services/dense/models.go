@@ -152,8 +152,9 @@ func register(ctx context.Context, tx sqldb.Tx, m embed.Model, status Status) (i
 	return id, exec(ctx, tx, `INSERT INTO dense.model_rows (model_id, local) VALUES ($1, $2)`, id, m.Local)
 }
 
-// start returns the active model's id if it is the configured one, and activates that if none is active. reads may be a standby.
-// It writes only changes, because a full disk must not keep recalls from being answered.
+// start returns the active model's id if it is the configured one, and activates that if none is active. In a file, the built-in model takes
+// the place of an earlier release's, and the worker embeds all memories again. reads may be a standby. It writes only changes, because a full
+// disk must not keep recalls from being answered.
 func (m *Models) start(ctx context.Context, reads sqldb.Scoped, configured embed.Model) (id int64, err error) {
 	if err := checkModel(configured); err != nil {
 		return 0, err
@@ -167,10 +168,16 @@ func (m *Models) start(ctx context.Context, reads sqldb.Scoped, configured embed
 		if err != nil {
 			return err
 		}
-		if ok && !sameSpace(active.Model, configured) {
+		switch {
+		case !ok || sameSpace(active.Model, configured):
+			id, err = register(ctx, tx, configured, Active)
+			return err
+		case tx.SQLite == nil || !static.Succeeds(configured, active.Model):
 			return modelError(active.Model, configured)
 		}
-		id, err = register(ctx, tx, configured, Active)
+		if id, _, err = buildIn(ctx, tx, configured); err == nil {
+			_, err = activateIn(ctx, tx, id)
+		}
 		return err
 	})
 	return id, err
@@ -244,38 +251,43 @@ func putIn(ctx context.Context, tx sqldb.Tx, model int64, embeddings []embedding
 // build registers a model as building, or finds it building or active. It fails if another is building.
 func (m *Models) build(ctx context.Context, model embed.Model) (id int64, status Status, err error) {
 	err = m.change(ctx, func(tx sqldb.Tx) error {
-		active, isActive, err := withStatus(ctx, tx.In(postgres.Entered), Active)
-		if err != nil {
-			return err
-		}
-		other, isBuilding, err := withStatus(ctx, tx.In(postgres.Entered), Building)
-		if err != nil {
-			return err
-		}
-		switch {
-		case isActive && sameSpace(active.Model, model):
-			status = Active
-		case isBuilding && !sameSpace(other.Model, model):
-			return fmt.Errorf("%s is being built already: finish that with `triskele reembed` and its --embedder, or give it up with `triskele models cancel`", other.Model)
-		default:
-			status = Building
-		}
-		if id, err = register(ctx, tx, model, status); err != nil {
-			return err
-		}
-		if tx.SQLite == nil {
-			if err := exec(ctx, tx, `UPDATE dense.models SET indexed = true
-				WHERE id = $1 AND EXISTS (SELECT 1 FROM dense.models WHERE status = 'active' AND indexed)`, id); err != nil {
-				return err
-			}
-		}
-		if !model.Local {
-			return nil
-		}
-		return exec(ctx, tx, `INSERT INTO dense.model_rows (model_id, sensitive, local)
-			SELECT $1, true, true FROM memory.indexes WHERE name = 'dense' AND sensitive ON CONFLICT DO NOTHING`, id)
+		id, status, err = buildIn(ctx, tx, model)
+		return err
 	})
 	return id, status, err
+}
+
+func buildIn(ctx context.Context, tx sqldb.Tx, model embed.Model) (id int64, status Status, err error) {
+	active, isActive, err := withStatus(ctx, tx.In(postgres.Entered), Active)
+	if err != nil {
+		return 0, "", err
+	}
+	other, isBuilding, err := withStatus(ctx, tx.In(postgres.Entered), Building)
+	if err != nil {
+		return 0, "", err
+	}
+	switch {
+	case isActive && sameSpace(active.Model, model):
+		status = Active
+	case isBuilding && !sameSpace(other.Model, model):
+		return 0, "", fmt.Errorf("%s is being built already: finish that with `triskele reembed` and its --embedder, or give it up with `triskele models cancel`", other.Model)
+	default:
+		status = Building
+	}
+	if id, err = register(ctx, tx, model, status); err != nil {
+		return 0, "", err
+	}
+	if tx.SQLite == nil {
+		if err := exec(ctx, tx, `UPDATE dense.models SET indexed = true
+			WHERE id = $1 AND EXISTS (SELECT 1 FROM dense.models WHERE status = 'active' AND indexed)`, id); err != nil {
+			return 0, "", err
+		}
+	}
+	if !model.Local {
+		return id, status, nil
+	}
+	return id, status, exec(ctx, tx, `INSERT INTO dense.model_rows (model_id, sensitive, local)
+		SELECT $1, true, true FROM memory.indexes WHERE name = 'dense' AND sensitive ON CONFLICT DO NOTHING`, id)
 }
 
 // fromLacking selects the memories of namespace $2 without a current vector of model $1. Those without text to embed are among them.
@@ -287,28 +299,32 @@ const fromLacking = `FROM memory.memories m
 // activate replaces the active model by the building one, and enqueues memories without a vector. A remote model loses sensitive ones.
 func (m *Models) activate(ctx context.Context, model int64) (queued int64, err error) {
 	err = m.change(ctx, func(tx sqldb.Tx) error {
-		state, err := stateIn(ctx, tx.In(postgres.Entered), model, "")
-		if err != nil {
-			return err
-		}
-		if state.status != Building {
-			return &statusError{state.status}
-		}
-		if err := exec(ctx, tx, `UPDATE dense.models SET status = 'retired' WHERE status = 'active'`); err != nil {
-			return err
-		}
-		if err := exec(ctx, tx, `UPDATE dense.models SET status = 'active' WHERE id = $1`, model); err != nil {
-			return err
-		}
-		if !state.sensitive {
-			if _, err := forbidSensitive(ctx, tx); err != nil {
-				return err
-			}
-		}
-		queued, err = enqueueLacking(ctx, tx, model, "")
+		queued, err = activateIn(ctx, tx, model)
 		return err
 	})
 	return queued, err
+}
+
+func activateIn(ctx context.Context, tx sqldb.Tx, model int64) (queued int64, err error) {
+	state, err := stateIn(ctx, tx.In(postgres.Entered), model, "")
+	if err != nil {
+		return 0, err
+	}
+	if state.status != Building {
+		return 0, &statusError{state.status}
+	}
+	if err := exec(ctx, tx, `UPDATE dense.models SET status = 'retired' WHERE status = 'active'`); err != nil {
+		return 0, err
+	}
+	if err := exec(ctx, tx, `UPDATE dense.models SET status = 'active' WHERE id = $1`, model); err != nil {
+		return 0, err
+	}
+	if !state.sensitive {
+		if _, err := forbidSensitive(ctx, tx); err != nil {
+			return 0, err
+		}
+	}
+	return enqueueLacking(ctx, tx, model, "")
 }
 
 // enqueueLacking enqueues lacking memories under a new sequence number, so that a worker finishing an earlier task for another

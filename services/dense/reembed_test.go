@@ -18,6 +18,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
@@ -358,6 +359,10 @@ func TestWorkerOfARetiredModelGivesTasksBack(t *testing.T) {
 		awaitIndexed(t, before.store)
 		reembed(t, f, small(t))
 		f.Insert(t, storetest.Record("ns", "the cello lesson", nil))
+		last := int64(count(t, f, `SELECT max(sequence) FROM memory.memories`, `SELECT max(sequence) FROM memories`))
+		if known, gaveUp, err := before.store.Knows(t.Context(), "ns", last); err != nil || known || !gaveUp {
+			t.Errorf("with a task that no worker does: knows %v, gave up %v, %v; want no wait for it", known, gaveUp, err)
+		}
 		after := startProcess(t, f, small(t))
 		awaitIndexed(t, after.store)
 		if got := search(t, after.store, "cello", nil); len(got.Hits) != 1 {
@@ -372,6 +377,38 @@ func TestWorkerOfARetiredModelGivesTasksBack(t *testing.T) {
 		}{"retired": {before, false}, "active": {after, true}} {
 			if known, gaveUp, err := x.store.Knows(t.Context(), "ns", 1); err != nil || known != x.knows || gaveUp == x.knows {
 				t.Errorf("the %s model: knows %v, gave up %v, %v", model, known, gaveUp, err)
+			}
+		}
+	})
+}
+
+// A release whose built-in model is new embeds a file's memories again by itself. On PostgreSQL, whose services may not, it names the command.
+func TestSuccessorEmbedsAgain(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		builtin, err := static.Builtin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		former := embed.NewHashed().Model()
+		former.Name = "static-en-v1"
+		f.Insert(t, storetest.Record("ns", "the cello lesson", nil))
+		before := startProcess(t, f, modelled{embed.NewHashed(), former, &sync.Map{}})
+		awaitIndexed(t, before.store)
+		if _, err := open(t, f, small(t)); err == nil {
+			t.Error("a model that succeeds none became active")
+		}
+		if f.Store().File == nil {
+			if _, err := open(t, f, builtin); err == nil || !strings.Contains(err.Error(), "run `triskele reembed`") {
+				t.Errorf("the error is %v", err)
+			}
+			reembed(t, f, builtin)
+		}
+		after := startProcess(t, f, builtin)
+		awaitIndexed(t, after.store)
+		for name, p := range map[string]process{"former": before, "new": after} {
+			if got := search(t, p.store, "cello", nil); len(got.Hits) != 1 {
+				t.Errorf("with the %s model: found %v", name, got.Hits)
 			}
 		}
 	})
@@ -410,7 +447,7 @@ func TestPrefixesBelongToTheModel(t *testing.T) {
 		reembed(t, f, e)
 		s := mustOpen(t, f, e)
 		c.expect(t, search(t, s, "cello", nil), "a")
-		if !e.texts["passage: Thursday\nthe cello lesson"] || len(e.texts) != 1 {
+		if !e.texts["passage: Thursday\nThursday\nthe cello lesson"] || len(e.texts) != 1 {
 			t.Errorf("embedded %q", slices.Collect(maps.Keys(e.texts)))
 		}
 		if _, ok := e.Embedder.(modelled).queries.Load("query: cello"); !ok {

@@ -100,15 +100,15 @@ func (l *Leg) Prepare(ctx context.Context, records []record.Record) (sqldb.Putte
 	}, err
 }
 
-// Knows implements leg.AsyncIndex. It gives up if the model is not active, since its vectors are then outdated.
+// Knows implements leg.AsyncIndex. It gives up if the model is not active: its vectors are outdated, and no worker adds to them.
 func (l *Leg) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
-	known, gaveUp, err = l.Follower.Knows(ctx, namespace, sequence)
-	if err != nil || !known {
-		return known, gaveUp, err
+	if known, gaveUp, err = l.Follower.Knows(ctx, namespace, sequence); err != nil {
+		return false, false, err
 	}
-	state, err := stateIn(ctx, l.models.db(), l.model, "")
-	active := state.status == Active
-	return active, !active, err
+	if state, err := stateIn(ctx, l.models.db(), l.model, ""); err != nil || state.status != Active {
+		return false, err == nil, err
+	}
+	return known, gaveUp, nil
 }
 
 // Status implements leg.Searcher.

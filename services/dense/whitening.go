@@ -27,11 +27,11 @@ const (
 	// leastWhitened vectors are needed. A sample has up to mostSampled.
 	leastWhitened, mostSampled = 128, 2048
 	// directions of greatest variance are divided by the root of their variance + floor, in mean variances. The last keeps its size.
-	directions, floor = 64, 0.3
+	directions, floor = 128, 0.3
 	// evenVectors of equal variance in all directions are added to the sample.
 	evenVectors = 200
 	// iterations are enough for directions that differ in variance; others may mix.
-	iterations = 12
+	iterations = 6
 	// renewedAfter is the share of the vectors whose change asks for new directions: 1 / renewedAfter.
 	renewedAfter = 8
 )

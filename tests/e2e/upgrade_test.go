@@ -96,6 +96,30 @@ func (h *held) write(ctx context.Context) error {
 	return h.find(ctx, word, stored[0].GetId())
 }
 
+// during goes on writing and recalling while fn does something.
+func (h *held) during(t *testing.T, fn func()) {
+	t.Helper()
+	stop, rounds := make(chan struct{}), 0
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for ; ; rounds++ {
+			if err := h.write(t.Context()); err != nil {
+				t.Errorf("meanwhile: %v", err)
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	fn()
+	close(stop)
+	writing.Wait()
+	t.Logf("%d rounds of writing meanwhile", rounds+1)
+}
+
 func (h *held) recall(ctx context.Context, word string) (*triskelev1.RecallResponse, error) {
 	return h.s.recall.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{upgraded}, Query: word, Limit: proto.Int32(100), Budget: durationpb.New(5 * time.Second), AtLeast: h.token,
@@ -173,11 +197,16 @@ func (h *held) checkLegs(t *testing.T) {
 
 func migrate(t *testing.T, programs string, args ...string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), filepath.Join(programs, "triskele"), append([]string{"migrate", "up"}, args...)...).CombinedOutput()
+	triskele(t, programs, append([]string{"migrate", "up"}, args...)...)
+}
+
+func triskele(t *testing.T, programs string, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(programs, "triskele"), args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("migrate: %v\n%s", err, out)
+		t.Fatalf("%s: %v\n%s", args[0], err, out)
 	}
-	t.Logf("migrated:\n%s", out)
+	t.Logf("%s:\n%s", args[0], out)
 }
 
 // replace ends a process in good order and starts the program of another folder in its place.
@@ -194,40 +223,19 @@ func (s *system) replace(name, programs string) {
 	})
 }
 
-// asBefore is an embedder that the programs of both releases have: their built-in models differ.
-var asBefore = setup{env: []string{"TRISKELE_EMBEDDER=hashed"}}
-
 // TestUpgradeOnPostgres migrates while the programs of the release before are at work, starts them again on the schema
 // that is newer than they are, and replaces them one by one.
 func TestUpgradeOnPostgres(t *testing.T) {
 	s := &system{t: t, url: pgtest.Empty(t), programs: *previous}
 	migrate(t, *previous, "--postgres", s.url)
-	s.start(asBefore, func(string) string { return s.url }) // there are no roles yet
+	s.start(setup{}, func(string) string { return s.url }) // there are no roles yet
 	h := newHeld(s)
 	if err := h.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	h.checkLegs(t)
 
-	stop, rounds := make(chan struct{}), 0
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		for ; ; rounds++ {
-			if err := h.write(t.Context()); err != nil {
-				t.Errorf("while migrating: %v", err)
-				return
-			}
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	})
-	migrate(t, programs, "--postgres", s.url)
-	close(stop)
-	writing.Wait()
-	t.Logf("%d rounds of writing while migrating", rounds+1)
+	h.during(t, func() { migrate(t, programs, "--postgres", s.url) })
 	h.check(t)
 	h.checkLegs(t)
 
@@ -239,6 +247,8 @@ func TestUpgradeOnPostgres(t *testing.T) {
 	}
 	h.check(t)
 	h.checkLegs(t)
+	h.during(t, func() { triskele(t, programs, "reembed", "--postgres", s.url) })
+	h.check(t)
 
 	for _, name := range []string{"dense", "graph", "memory", "lexical", "fuser"} {
 		if p := s.processes[name]; name != "fuser" {
@@ -260,11 +270,15 @@ func TestUpgradeOnPostgres(t *testing.T) {
 	}
 }
 
-// TestUpgradeOnSQLite hands one file from the program of the release before to this one, back and forth.
+// TestUpgradeOnSQLite hands one file from the program of the release before to this one, back and forth. If the built-in models differ, the
+// newer one embeds the memories again by itself.
 func TestUpgradeOnSQLite(t *testing.T) {
-	o := startOneOf(t, *previous, asBefore)
+	o := startOneOf(t, *previous, setup{})
 	h := newHeld(o.system)
 	for _, from := range []string{*previous, programs, *previous, programs} {
+		if from == *previous { // which knows no newer model
+			triskele(t, from, "reembed", "--sqlite", o.file)
+		}
 		o.replace("triskele", from)
 		if err := h.write(t.Context()); err != nil {
 			t.Fatalf("programs in %s: %v", from, err)

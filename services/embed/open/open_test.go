@@ -13,7 +13,7 @@ import (
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]embed.Model{
-		"builtin":                      {Provider: "builtin", Name: "static-en-v2", Dimensions: 384, QueryDimensions: 383, Local: true},
+		"builtin":                      {Provider: "builtin", Name: "static-en-v3", Dimensions: 384, QueryDimensions: 383, Local: true},
 		"hashed":                       {Provider: "builtin", Name: "hashed-ngrams-v1", Dimensions: 256, Local: true},
 		"voyage:voyage-4?dims=1024":    {Provider: "voyage", Name: "voyage-4", Dimensions: 1024},
 		"cohere:embed-v4.0?dims=1536":  {Provider: "cohere", Name: "embed-v4.0", Dimensions: 1536},

@@ -3,7 +3,7 @@
 // vectors. A text is embedded in these steps:
 //
 //  1. Package tokens splits the text into words and reduces them to stems.
-//  2. Each distinct word adds its row of the table times the square root of its count.
+//  2. Each distinct word adds its row of the table times a root of its count (repeated).
 //  3. A word without a row adds a vector made from its spelling (Spell).
 //  4. Documents get a constant last component, which lowers the cosines of short and common texts (see embed).
 //  5. The sum is scaled to length 1.
@@ -25,11 +25,18 @@ import (
 
 // Name is the name of the built-in model. A model that is trained anew needs a new name: its vectors cannot be compared
 // with stored vectors of the old one.
-const Name = "static-en-v2"
+const Name = "static-en-v3"
+
+const provider = "builtin"
 
 // Retired reports whether a model is the built-in one of an earlier release, which this program lacks.
 func Retired(m embed.Model) bool {
-	return m.Provider == "builtin" && strings.HasPrefix(m.Name, "static-") && m.Name != Name
+	return m.Provider == provider && strings.HasPrefix(m.Name, "static-") && m.Name != Name
+}
+
+// Succeeds reports whether a model is the built-in one, and the other the built-in one of an earlier release.
+func Succeeds(m, other embed.Model) bool {
+	return m.Provider == provider && m.Name == Name && Retired(other)
 }
 
 // Model is a table of word vectors. It may be used concurrently.
@@ -47,7 +54,7 @@ var _ embed.Embedder = (*Model)(nil)
 
 // Model implements embed.Embedder.
 func (m *Model) Model() embed.Model {
-	return embed.Model{Provider: "builtin", Name: Name, Dimensions: m.columns + 1, QueryDimensions: m.columns, Local: true}
+	return embed.Model{Provider: provider, Name: Name, Dimensions: m.columns + 1, QueryDimensions: m.columns, Local: true}
 }
 
 // Immediate says that documents take microseconds: see embed.Immediate.
@@ -63,8 +70,14 @@ func (m *Model) EmbedDocuments(ctx context.Context, texts []string) ([][]float32
 	return embed.Each(ctx, texts, func(text string) []float32 { return m.embed(text, m.constant) })
 }
 
-// Repeat returns the weight of a word that occurs n times in a text.
-func Repeat(n int) float32 { return float32(math.Sqrt(float64(n))) }
+// repeated returns the weight of a word that occurs n times in a text of some words: √n in a short one. A page repeats what it is about, and
+// a remark repeats by the way. So the weight of a long text's words is half-way between √n and n^(3/4).
+func repeated(n, words int) float32 {
+	const short, long = 20, 120
+	root := math.Sqrt(float64(n))
+	length := min(max(float64(words-short), 0), long-short) / (long - short)
+	return float32(root + float64(length/2*float64(root*math.Sqrt(root)-root)))
+}
 
 // occurrence is one occurrence of a word in a text.
 type occurrence struct {
@@ -109,7 +122,7 @@ func (m *Model) embed(text string, constant float32) []float32 {
 		for i < len(s.words) && s.words[i].hash == word.hash {
 			i++
 		}
-		m.add(sum, word, Repeat(i-first), s)
+		m.add(sum, word, repeated(i-first, len(s.words)), s)
 	}
 	vector[m.columns] = constant
 	embed.Normalize(vector)

@@ -97,6 +97,23 @@ func TestLength(t *testing.T) {
 	}
 }
 
+// A page repeats what it is about, a remark repeats by the way.
+func TestRepeatedWords(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		times, words int
+		want         float32
+	}{{1, 5, 1}, {16, 20, 4}, {16, 70, 5}, {16, 120, 6}, {16, 5000, 6}, {1, 5000, 1}} {
+		if got := static.Repeated(c.times, c.words); got != c.want {
+			t.Errorf("%d times in %d words weigh %v, want %v", c.times, c.words, got, c.want)
+		}
+	}
+	remark, page := document(t, "violin violin kettle"), document(t, "violin violin kettle "+strings.Repeat("the ", 200))
+	if dot(remark, query(t, "violin")) <= dot(remark, query(t, "kettle")) || dot(page, query(t, "violin")) <= dot(page, query(t, "kettle")) {
+		t.Error("a word that comes twice weighs no more than one that comes once")
+	}
+}
+
 // What the hashed embedder cannot: texts that share a meaning and no word.
 func TestMeaning(t *testing.T) {
 	t.Parallel()

@@ -162,7 +162,7 @@ func (c *collection) embed(ctx context.Context, embedder embed.Embedder) (err er
 	for i, m := range c.set.Memories {
 		texts[i] = m.GetContent()
 		if m.GetTitle() != "" {
-			texts[i] = m.GetTitle() + "\n" + m.GetContent() // as the dense leg does
+			texts[i] = m.GetTitle() + "\n" + m.GetTitle() + "\n" + m.GetContent() // as the dense leg does
 		}
 		texts[i] = model.DocumentPrefix + texts[i]
 	}

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
-
-	"github.com/triskele/triskele/services/embed/static"
 )
 
 // example is a pair of encoded texts.
@@ -41,8 +39,8 @@ func (d *drawer) draw(random *rand.Rand) int32 {
 	return d.items[min(sort.SearchFloat64s(d.until, x), len(d.items)-1)]
 }
 
-// newSide counts the words of a text.
-func newSide(words []int32) side {
+// newSide counts the words of a text. One that occurs n times counts n to the power repeat.
+func newSide(words []int32, repeat float64) side {
 	sorted := slices.Sorted(slices.Values(words))
 	var s side
 	for i := 0; i < len(sorted); {
@@ -50,7 +48,7 @@ func newSide(words []int32) side {
 		for i < len(sorted) && sorted[i] == sorted[from] {
 			i++
 		}
-		s.words, s.times = append(s.words, sorted[from]), append(s.times, static.Repeat(i-from))
+		s.words, s.times = append(s.words, sorted[from]), append(s.times, float32(math.Pow(float64(i-from), repeat)))
 		s.key = mix(s.key ^ uint64(sorted[from])<<8 ^ uint64(i-from))
 	}
 	return s
@@ -69,7 +67,7 @@ func newSampler(options Options, d *data, random *rand.Rand) *sampler {
 			continue
 		}
 		item := int32(len(s.pairs))
-		s.pairs = append(s.pairs, example{newSide(d.a[i]), newSide(d.b[i])})
+		s.pairs = append(s.pairs, example{newSide(d.a[i], options.Repeat), newSide(d.b[i], options.Repeat)})
 		s.all.add(item, weight)
 		if bySource[pair.Source] == nil {
 			bySource[pair.Source] = &drawer{}
@@ -122,6 +120,6 @@ func (s *sampler) alone() example {
 				rest = append(rest, word)
 			}
 		}
-		return example{newSide(words[from : from+span]), newSide(rest)}
+		return example{newSide(words[from:from+span], s.options.Repeat), newSide(rest, s.options.Repeat)}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -40,7 +41,11 @@ func corpus(t *testing.T) string {
 	var texts, pairs bytes.Buffer
 	for i := range 2000 {
 		topic := i % topics
-		line(t, &texts, map[string]any{"t": words(topic, 0, each, 14), "s": topic % 2})
+		said := ""
+		if i%100 == 0 {
+			said = "Yeah, "
+		}
+		line(t, &texts, map[string]any{"t": said + words(topic, 0, each, 14), "s": topic % 2})
 		line(t, &pairs, map[string]any{"a": words(topic, 0, 5, 3), "b": words(topic, 5, each, 6), "k": "heading-para", "s": topic % 2})
 	}
 	folder := t.TempDir()
@@ -136,6 +141,25 @@ func TestLearnsWhatBelongsTogether(t *testing.T) {
 	}
 	if share := found(t, random); share > 0.6 {
 		t.Errorf("with random rows %.2f of the questions find their answer: the test asks too little", share)
+	}
+}
+
+// Words that fill speech stay short, though texts have few of them: a document of such a word is little more than the constant.
+func TestSpokenWordsStayShort(t *testing.T) {
+	t.Parallel()
+	o := options(20)
+	o.SIF = 1 // each row is long
+	m, err := static.Decode(string(run(t, corpus(t), o)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := m.EmbedDocuments(t.Context(), []string{"yeah", word(1, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	constant := func(v []float32) float32 { return v[len(v)-1] }
+	if want := float32(0.5 / math.Hypot(0.5, 0.3)); constant(v[0]) < want-0.01 || constant(v[1]) > want-0.1 {
+		t.Errorf("the constant is %v of a filler and %v of a word, want %v and less", constant(v[0]), constant(v[1]), want)
 	}
 }
 
