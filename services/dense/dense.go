@@ -171,7 +171,7 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 			}
 		}
 		embeddings = append(embeddings, embedding{Record: r})
-		texts = append(texts, model.DocumentPrefix+text(r))
+		texts = append(texts, model.DocumentPrefix+embed.Text(r.Title, r.Content))
 	}
 	if len(texts) == 0 {
 		return nil, nil
@@ -192,15 +192,6 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 		}
 	}
 	return embeddings, nil
-}
-
-// text is the embedded text of a record: title and content. The title comes twice, because a page may be about somebody whom it names
-// once. Keywords would blur the vector.
-func text(r record.Record) string {
-	if r.Title == "" {
-		return r.Content
-	}
-	return r.Title + "\n" + r.Title + "\n" + r.Content
 }
 
 // share returns the time when a part, 0 to 1, of ctx's remaining time has passed. It is zero without a deadline.

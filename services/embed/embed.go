@@ -94,3 +94,12 @@ func Normalize(vector []float32) (finite bool) {
 	}
 	return true
 }
+
+// Text is what is embedded of a memory: title and content. The title comes twice, because a page may be about somebody whom it names once.
+// Keywords would blur the vector.
+func Text(title, content string) string {
+	if title == "" {
+		return content
+	}
+	return title + "\n" + title + "\n" + content
+}

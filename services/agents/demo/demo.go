@@ -282,11 +282,11 @@ func (d *demo) multiHop(ctx context.Context) {
 		d.expect(from(find(resp, key), "graph") != nil, "the graph leg contributes to %s", key)
 	}
 	rank, before := find(resp, answer).GetRank(), find(others, answer).GetRank()
-	without := fmt.Sprintf("has rank %d", before)
+	place := fmt.Sprintf("has rank %d", before)
 	if before == 0 {
-		without = fmt.Sprintf("is not among the first %d", depth)
+		place = fmt.Sprintf("is not among the first %d", depth)
 	}
-	d.say("The memory with the answer has rank %d. Without the graph leg it %s.", rank, without)
+	d.say("The memory with the answer has rank %d. Without the graph leg it %s.", rank, place)
 	d.expectOfModel(rank > 0 && rank <= 5 && (before == 0 || rank < before), "the graph leg raises %s to the first 5", answer)
 }
 

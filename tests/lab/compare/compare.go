@@ -160,11 +160,7 @@ func (c *collection) embed(ctx context.Context, embedder embed.Embedder) (err er
 	model := embedder.Model()
 	texts := make([]string, len(c.set.Memories))
 	for i, m := range c.set.Memories {
-		texts[i] = m.GetContent()
-		if m.GetTitle() != "" {
-			texts[i] = m.GetTitle() + "\n" + m.GetTitle() + "\n" + m.GetContent() // as the dense leg does
-		}
-		texts[i] = model.DocumentPrefix + texts[i]
+		texts[i] = model.DocumentPrefix + embed.Text(m.GetTitle(), m.GetContent())
 	}
 	c.documents = nil
 	for batch := range slices.Chunk(texts, 256) {

@@ -201,6 +201,11 @@ func TestReproducible(t *testing.T) {
 	if bytes.Equal(run(t, folder, o), files[0]) {
 		t.Error("another seed gives the same model")
 	}
+	o = options(20)
+	o.Repeat = 1
+	if bytes.Equal(run(t, folder, o), files[0]) {
+		t.Error("another weight of repeated words gives the same model")
+	}
 }
 
 func TestBrokenData(t *testing.T) {
