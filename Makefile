@@ -257,11 +257,11 @@ endif
 TIMES := none= 10_ms=--reranker-within=10ms 20_ms=--reranker-within=20ms 35_ms=--reranker-within=35ms 50_ms=--reranker-within=50ms \
 	ten=--reranker-top=10 thirty=--reranker-top=30 a_hundred=--reranker-top=100
 .PHONY: eval-time
-eval-time: build ## Draw recall against milliseconds and write docs/reranker/time.md: make eval-time DATA=DIR
+eval-time: build ## Draw recall against milliseconds and write docs/bench/time.md: make eval-time DATA=DIR
 	@test -n "$(DATA)" || { echo "make eval-time needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 	for t in $(TIMES); do bin/triskele eval --data "$(DATA)" --sets locomo-turn --limit 600 \
 		--configs $$([ $$t = none= ] && echo A-all || echo F-all+reranker) $${t#*=} --out out/eval-time/$${t%%=*} || exit; done
-	go run ./tests/lab/cmd/timecurve --out docs/reranker --command "make eval-time DATA=DIR" --peers "published: a cross-encoder=0.598" \
+	go run ./tests/lab/cmd/timecurve --out docs/bench --command "make eval-time DATA=DIR" --peers "published: a cross-encoder=0.598" \
 		--peers "published: words alone=0.448" --peers "published: words and vectors=0.424" \
 		$(foreach t,$(TIMES),"$(subst _, ,$(firstword $(subst =, ,$(t))))=out/eval-time/$(firstword $(subst =, ,$(t)))")
 
