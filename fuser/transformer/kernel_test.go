@@ -100,7 +100,7 @@ func TestBytes(t *testing.T) {
 		for i := range weight {
 			weight[i] = byte(r.IntN(256))
 		}
-		l.setBytes(weight, of, bias, places(k, k, 0), places(l.out, l.out, 0))
+		l.set(table{width: k, bytes: weight, scales: of}, bias, places(k, k, 0), places(l.out, l.out, 0))
 		want := random(r, rows*ldc, 1)
 		c := slices.Clone(want)
 		for i := range rows {

@@ -23,37 +23,33 @@ type linear struct {
 }
 
 // set puts weights, a row for each output, where from says for their inputs and to for their outputs. It reserves their memory, which
-// a configuration without such weights may not.
-func (l *linear) set(weight, bias []float32, from, to []int) {
-	if l.panels == nil {
+// a configuration without such weights may not. Bytes stay bytes if that is faster, and the sums of their rows fit 32 bits.
+func (l *linear) set(weights table, bias []float32, from, to []int) {
+	bytes := weights.bytes != nil && byteTile != nil && l.out%(2*columns) == 0 && l.in <= 1<<16 && l.panels == nil
+	switch {
+	case bytes && l.bytes == nil:
+		l.bytes, l.about = make([]int8, l.in*l.out), make([]byteColumns, l.out/columns)
+	case !bytes && l.panels == nil:
 		l.panels, l.bias = make([]float32, l.in*l.out), make([]float32, l.out)
 	}
+	row := make([]float32, len(from))
 	for o, place := range to {
-		panel := l.panels[place/columns*columns*l.in:]
-		for i, x := range weight[o*len(from) : (o+1)*len(from)] {
-			panel[from[i]*columns+place%columns] = x
+		start, column := place/columns*columns*l.in, place%columns
+		if bytes {
+			panel, about := l.bytes[start:], &l.about[place/columns]
+			for i, b := range weights.bytes[o*len(from):][:len(from)] {
+				panel[from[i]/4*4*columns+4*column+from[i]%4] = int8(b)
+				about.start[column] -= 128 * int32(int8(b))
+			}
+			about.scale[column], about.bias[column] = weights.scales[o], bias[o]
+			continue
+		}
+		weights.read(row, o)
+		panel := l.panels[start:]
+		for i, x := range row {
+			panel[from[i]*columns+column] = x
 		}
 		l.bias[place] = bias[o]
-	}
-}
-
-// wantsBytes says whether weights that are bytes stay bytes. Sums of longer rows would not fit 32 bits.
-func (l *linear) wantsBytes() bool {
-	return byteTile != nil && l.out%(2*columns) == 0 && l.in <= 1<<16 && l.panels == nil
-}
-
-// setBytes is set for bytes, which scales multiply: a number for each output.
-func (l *linear) setBytes(weight []byte, scales, bias []float32, from, to []int) {
-	if l.bytes == nil {
-		l.bytes, l.about = make([]int8, l.in*l.out), make([]byteColumns, l.out/columns)
-	}
-	for o, place := range to {
-		panel, about, column := l.bytes[place/columns*columns*l.in:], &l.about[place/columns], place%columns
-		for i, b := range weight[o*len(from) : (o+1)*len(from)] {
-			panel[from[i]/4*4*columns+4*column+from[i]%4] = int8(b)
-			about.start[column] -= 128 * int32(int8(b))
-		}
-		about.scale[column], about.bias[column] = scales[o], bias[o]
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/triskele/triskele/fuser/transformer/safetensors"
 	"github.com/triskele/triskele/fuser/transformer/wordpiece"
@@ -207,71 +208,46 @@ func (r *reader) find(name string) (safetensors.Tensor, bool) {
 	return t, found
 }
 
-// tensor returns a tensor of a shape, and the numbers that its rows are multiplied by if it has bytes. A size below 0 may be any.
-func (r *reader) tensor(name string, shape ...int) (t safetensors.Tensor, scales []float32) {
+// table returns a tensor of a shape, whose rows are read one by one. Bytes stay bytes. A size below 0 may be any.
+func (r *reader) table(name string, shape ...int) (read table) {
 	if r.err != nil {
-		return t, nil
+		return read
 	}
 	t, found := r.find(name)
-	fits := len(t.Shape) == len(shape)
-	for i := 0; fits && i < len(shape); i++ {
-		fits = shape[i] < 0 || t.Shape[i] == shape[i]
-	}
+	var err error
 	switch {
 	case !found:
 		r.err = fmt.Errorf("the tensor %s is missing", name)
-	case !fits:
+	case !slices.EqualFunc(t.Shape, shape, func(has, want int) bool { return want < 0 || has == want }):
 		r.err = fmt.Errorf("tensor %s has the shape %v: config.json makes it %v", name, t.Shape, shape)
 	case t.Type == "I8":
-		scales = r.floats(name+".scale", t.Shape[0])
-	case t.Type != "F32" && t.Type != "F16" && t.Type != "BF16":
+		read.scales = r.floats(name+".scale", t.Shape[0])
+		read.bytes, err = t.Bytes()
+	case t.Type == "F32" || t.Type == "F16" || t.Type == "BF16":
+		read.floats, err = t.Floats()
+	default:
 		r.err = fmt.Errorf("tensor %s has the type %s, which is not supported: it must be F32, F16, BF16 or I8", name, t.Type)
 	}
-	return t, scales
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("tensor %s: %w", name, err)
+	}
+	if r.err == nil {
+		read.width = t.Count() / t.Shape[0]
+	}
+	return read
 }
 
 // floats returns the numbers of a tensor, or nil after an error.
 func (r *reader) floats(name string, shape ...int) []float32 {
-	t, scales := r.tensor(name, shape...)
-	if r.err != nil {
-		return nil
+	t := r.table(name, shape...)
+	if t.floats != nil || r.err != nil {
+		return t.floats
 	}
-	numbers, err := t.Floats()
-	if err != nil {
-		r.err = fmt.Errorf("tensor %s: %w", name, err)
-		return nil
-	}
-	for i, scale := range scales {
-		width := len(numbers) / len(scales)
-		for k := range numbers[i*width : (i+1)*width] {
-			numbers[i*width+k] *= scale
-		}
+	numbers := make([]float32, len(t.bytes))
+	for i := range t.rows() {
+		t.read(numbers[i*t.width:][:t.width], i)
 	}
 	return numbers
-}
-
-// table returns a tensor whose rows are read one by one. Bytes stay bytes.
-func (r *reader) table(name string, rows, width int) table {
-	t, scales := r.tensor(name, rows, width)
-	if r.err != nil {
-		return table{}
-	}
-	if scales == nil {
-		return table{width: width, floats: r.floats(name, rows, width)}
-	}
-	return table{width: width, bytes: r.bytes(name, t), scales: scales}
-}
-
-// bytes returns the data of a tensor of bytes, or nil after an error.
-func (r *reader) bytes(name string, t safetensors.Tensor) []byte {
-	if r.err != nil {
-		return nil
-	}
-	data, err := t.Bytes()
-	if err != nil {
-		r.err = fmt.Errorf("tensor %s: %w", name, err)
-	}
-	return data
 }
 
 func (r *reader) norm(name string, c config) norm {
@@ -280,18 +256,13 @@ func (r *reader) norm(name string, c config) norm {
 
 // linear reads weights into l. from and to are the places of the inputs and outputs.
 func (r *reader) linear(name string, l *linear, from, to []int) {
-	t, scales := r.tensor(name+".weight", len(to), len(from))
-	bias := r.floats(name+".bias", len(to))
-	if scales != nil && l.wantsBytes() {
-		if weight := r.bytes(name+".weight", t); r.err == nil {
-			l.setBytes(weight, scales, bias, from, to)
-		}
-		return
-	}
-	if r.err == nil && l.bytes != nil {
+	weights, bias := r.table(name+".weight", len(to), len(from)), r.floats(name+".bias", len(to))
+	switch {
+	case r.err != nil:
+	case weights.bytes == nil && l.bytes != nil:
+		t, _ := r.find(name + ".weight")
 		r.err = fmt.Errorf("tensor %s has the type %s: those beside it are I8", name+".weight", t.Type)
-	}
-	if weight := r.floats(name+".weight", len(to), len(from)); r.err == nil {
-		l.set(weight, bias, from, to)
+	default:
+		l.set(weights, bias, from, to)
 	}
 }
