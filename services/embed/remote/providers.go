@@ -35,43 +35,32 @@ type response struct {
 	tokens  int
 }
 
+// object is a JSON object.
+type object map[string]any
+
 var providers = map[string]provider{
 	"openai": {
 		url: "https://api.openai.com", path: "/v1/embeddings", texts: 2048, bytes: 300_000, maxText: 24_000, tokens: 8000, shortens: true,
 		request: func(c Config, _ kind, texts []string) any {
-			return struct {
-				Input      []string `json:"input"`
-				Model      string   `json:"model"`
-				Format     string   `json:"encoding_format"`
-				Dimensions int      `json:"dimensions,omitempty"`
-			}{texts, c.Model, "float", c.shortened()}
+			return c.shortened("dimensions", object{"input": texts, "model": c.Model, "encoding_format": "float"})
 		},
 		read: indexed,
 	},
 	"voyage": {
 		url: "https://api.voyageai.com", path: "/v1/embeddings", texts: 1000, bytes: 120_000, shortens: true,
 		request: func(c Config, kind kind, texts []string) any {
-			return struct {
-				Input      []string `json:"input"`
-				Model      string   `json:"model"`
-				Type       string   `json:"input_type"`
-				Truncation bool     `json:"truncation"`
-				Dimensions int      `json:"output_dimension,omitempty"`
-			}{texts, c.Model, [...]string{document: "document", query: "query"}[kind], true, c.shortened()}
+			input := [...]string{document: "document", query: "query"}[kind]
+			return c.shortened("output_dimension", object{"input": texts, "model": c.Model, "input_type": input, "truncation": true})
 		},
 		read: indexed,
 	},
 	"cohere": {
 		url: "https://api.cohere.com", path: "/v2/embed", texts: 96, bytes: 1 << 20, shortens: true,
 		request: func(c Config, kind kind, texts []string) any {
-			return struct {
-				Model      string   `json:"model"`
-				Texts      []string `json:"texts"`
-				Type       string   `json:"input_type"`
-				Types      []string `json:"embedding_types"`
-				Truncate   string   `json:"truncate"`
-				Dimensions int      `json:"output_dimension,omitempty"`
-			}{c.Model, texts, [...]string{document: "search_document", query: "search_query"}[kind], []string{"float"}, "END", c.shortened()}
+			input := [...]string{document: "search_document", query: "search_query"}[kind]
+			return c.shortened("output_dimension", object{
+				"model": c.Model, "texts": texts, "input_type": input, "embedding_types": []string{"float"}, "truncate": "END",
+			})
 		},
 		read: func(answer []byte) (response, error) {
 			var body struct {
@@ -84,37 +73,29 @@ var providers = map[string]provider{
 					} `json:"billed_units"`
 				} `json:"meta"`
 			}
-			if err := json.Unmarshal(answer, &body); err != nil {
-				return response{}, notJSON(err)
-			}
-			return response{plain(body.Embeddings.Float), body.Meta.Billed.Tokens}, nil
+			err := json.Unmarshal(answer, &body)
+			return response{plain(body.Embeddings.Float), body.Meta.Billed.Tokens}, err
 		},
 	},
 	"tei": {
 		path: "/embed", texts: 32, bytes: 1 << 20,
 		request: func(_ Config, _ kind, texts []string) any {
-			return struct {
-				Inputs    []string `json:"inputs"`
-				Normalize bool     `json:"normalize"`
-				Truncate  bool     `json:"truncate"`
-			}{texts, true, true}
+			return object{"inputs": texts, "normalize": true, "truncate": true}
 		},
 		read: func(answer []byte) (response, error) {
 			var body []vector
-			if err := json.Unmarshal(answer, &body); err != nil {
-				return response{}, notJSON(err)
-			}
-			return response{vectors: plain(body)}, nil // its tokens are in a header
+			err := json.Unmarshal(answer, &body)
+			return response{vectors: plain(body)}, err // its tokens are in a header
 		},
 	},
 }
 
-// shortened returns the number of dimensions to ask the server for, or 0 for the model's own.
-func (c Config) shortened() int {
-	if !c.Shorten {
-		return 0
+// shortened adds the option by which a server shortens vectors, if it is to.
+func (c Config) shortened(option string, body object) object {
+	if c.Shorten {
+		body[option] = c.Dimensions
 	}
-	return c.Dimensions
+	return body
 }
 
 // indexed reads an answer of OpenAI's API, whose vectors have the indexes of their texts.
@@ -129,7 +110,7 @@ func indexed(answer []byte) (response, error) {
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal(answer, &body); err != nil {
-		return response{}, notJSON(err)
+		return response{}, err
 	}
 	vectors := make([][]float32, len(body.Data))
 	for _, item := range body.Data {

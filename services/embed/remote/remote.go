@@ -274,7 +274,7 @@ func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) (respons
 	}
 	read, err := e.provider.read(answer)
 	if err != nil {
-		return response{}, err
+		return response{}, notJSON(err)
 	}
 	if tokens, err := strconv.Atoi(header.Get("X-Compute-Tokens")); err == nil && read.tokens == 0 {
 		read.tokens = max(tokens, 0)
