@@ -9,24 +9,17 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
-// counters count requests to servers and their tokens.
-type counters struct{ requests, tokens metric.Int64Counter }
-
-// uncounted holds until Measure is called.
-var uncounted = counters{noop.Int64Counter{}, noop.Int64Counter{}}
-
 // Measure counts requests and their tokens by meter. It must be called before the embedder is used.
 func (e *Embedder) Measure(meter metric.Meter) {
-	e.counters.requests = telemetry.Must(meter.Int64Counter("triskele.embed.requests",
+	e.requests = telemetry.Must(meter.Int64Counter("triskele.embed.requests",
 		metric.WithDescription("Requests to an embedding server with all their attempts, by provider, model and outcome: ok, or the kind of error.")))
-	e.counters.tokens = telemetry.Must(meter.Int64Counter("triskele.embed.tokens",
+	e.tokens = telemetry.Must(meter.Int64Counter("triskele.embed.tokens",
 		metric.WithDescription("Tokens that an embedding server reports, by provider and model.")))
 }
 
@@ -56,9 +49,9 @@ func (e *Embedder) observe(ctx context.Context, texts int) (_ context.Context, e
 		}
 		if tokens > 0 {
 			span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", tokens))
-			e.counters.tokens.Add(ctx, int64(tokens), metric.WithAttributes(labels...))
+			e.tokens.Add(ctx, int64(tokens), metric.WithAttributes(labels...))
 		}
-		e.counters.requests.Add(ctx, 1, metric.WithAttributes(append(labels, attribute.String("outcome", outcome))...))
+		e.requests.Add(ctx, 1, metric.WithAttributes(append(labels, attribute.String("outcome", outcome))...))
 		span.End()
 	}
 }

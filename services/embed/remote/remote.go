@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/triskele/triskele/fuser/platform/clip"
@@ -68,7 +70,8 @@ type Embedder struct {
 	model     embed.Model
 	semaphore chan struct{} // the concurrency limit
 	breaker   *gobreaker.CircuitBreaker[response]
-	counters  counters
+	requests  metric.Int64Counter
+	tokens    metric.Int64Counter
 	pause     func(ctx context.Context, d time.Duration) error
 }
 
@@ -107,8 +110,9 @@ func New(config Config) (*Embedder, error) {
 			Provider: config.Provider, Name: config.Model, Dimensions: config.Dimensions,
 			DocumentPrefix: config.DocumentPrefix, QueryPrefix: config.QueryPrefix, Local: server.Local(),
 		},
-		semaphore: make(chan struct{}, config.Concurrency), counters: uncounted, pause: pause,
+		semaphore: make(chan struct{}, config.Concurrency), pause: pause,
 	}
+	e.Measure(noop.Meter{})
 	e.breaker = gobreaker.NewCircuitBreaker[response](gobreaker.Settings{
 		Name: config.Provider, Timeout: coolDown,
 		ReadyToTrip:  func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
