@@ -229,7 +229,7 @@ func (t *Tokenizer) split(text string) []string {
 		case t.clean && (r == 0 || r == utf8.RuneError || control(r)):
 		case t.clean && unicode.IsSpace(r):
 			b.WriteByte(' ')
-		case t.chinese && ideograph(r):
+		case t.chinese && unicode.Is(ideographs, r):
 			b.WriteByte(' ')
 			b.WriteRune(r)
 			b.WriteByte(' ')
@@ -314,15 +314,8 @@ func punctuation(r rune) bool {
 	return unicode.IsPunct(r)
 }
 
-// ideograph reports whether a character is in one of the blocks whose characters are words of their own for BERT.
-func ideograph(r rune) bool {
-	for _, block := range [...][2]rune{
-		{0x4E00, 0x9FFF}, {0x3400, 0x4DBF}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF},
-		{0xF900, 0xFAFF}, {0x2F800, 0x2FA1F},
-	} {
-		if r >= block[0] && r <= block[1] {
-			return true
-		}
-	}
-	return false
+// ideographs are the blocks whose characters are words of their own for BERT.
+var ideographs = &unicode.RangeTable{
+	R16: []unicode.Range16{{0x3400, 0x4DBF, 1}, {0x4E00, 0x9FFF, 1}, {0xF900, 0xFAFF, 1}},
+	R32: []unicode.Range32{{0x20000, 0x2A6DF, 1}, {0x2A700, 0x2B73F, 1}, {0x2B740, 0x2B81F, 1}, {0x2B920, 0x2CEAF, 1}, {0x2F800, 0x2FA1F, 1}},
 }
