@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -11,11 +10,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Holding returns the tables of all services in which a row contains one of the texts: a word, a name or an id. The words of
@@ -30,47 +30,29 @@ func (f *Fixture) Holding(t testing.TB, texts ...string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	documents := "lexical.documents"
+	if f.Engine == schema.SQLite {
+		documents = "lexical_documents"
+	}
 	for _, text := range texts {
-		if table := f.documents(); f.HoldsWord(t, text) && !slices.Contains(found, table) {
-			found = append(found, table)
+		if f.HoldsWord(t, text) && !slices.Contains(found, documents) {
+			found = append(found, documents)
 		}
 	}
 	return found
 }
 
-// documents is the table of the words of memories.
-func (f *Fixture) documents() string {
-	if f.Engine == schema.Postgres {
-		return "lexical.documents"
-	}
-	return "lexical_documents"
-}
-
 // HoldsWord reports whether the document of a memory has all words of a text.
-func (f *Fixture) HoldsWord(t testing.TB, text string) (held bool) {
+func (f *Fixture) HoldsWord(t testing.TB, text string) bool {
 	t.Helper()
-	var db *sql.DB
-	if f.Engine == schema.Postgres {
-		db = stdlib.OpenDBFromPool(f.Pool)
-		defer func() { _ = db.Close() }()
-	} else {
-		db = f.DB.Read
-	}
-	rows, err := db.QueryContext(context.Background(), "SELECT terms FROM "+f.documents())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rows.Close() }()
-	var terms []byte
-	for !held && rows.Next() {
-		if err = rows.Scan(&terms); err == nil {
+	all, err := sqldb.Column[[]byte](context.Background(), f.Store().DB().In(postgres.AllNamespaces), `SELECT terms FROM lexical.documents`)
+	held := slices.ContainsFunc(all, func(terms []byte) (held bool) {
+		if err == nil {
 			held, err = lexical.Holds(terms, text)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := rows.Err(); err != nil {
+		return held
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return held
@@ -107,33 +89,21 @@ func (f *Fixture) holdingSQLite(ctx context.Context, texts []string) ([]string, 
 			needles = append(needles, "x'"+hex.EncodeToString(id[:])+"'")
 		}
 	}
-	type column struct{ table, name string }
-	var columns []column
-	rows, err := f.DB.Read.QueryContext(ctx, `SELECT l.name, c.name FROM pragma_table_list l, pragma_table_info(l.name) c
-		WHERE l.schema = 'main' AND l.name <> 'sqlite_schema' ORDER BY 1, 2`)
+	columns, err := sqldb.Column[string](ctx, f.Store().DB().In(postgres.AllNamespaces), `SELECT l.name || '.' || c.name
+		FROM pragma_table_list l, pragma_table_info(l.name) c WHERE l.schema = 'main' AND l.name <> 'sqlite_schema' ORDER BY l.name, c.name`)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var c column
-		if err := rows.Scan(&c.table, &c.name); err != nil {
-			return nil, err
-		}
-		columns = append(columns, c)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
 	var holding []string
-	for _, c := range columns {
-		conditions := slice.Map(needles, func(needle string) string { return fmt.Sprintf(`instr(CAST("%s" AS BLOB), %s) > 0`, c.name, needle) })
+	for _, column := range columns {
+		table, name, _ := strings.Cut(column, ".")
+		conditions := slice.Map(needles, func(needle string) string { return fmt.Sprintf(`instr(CAST("%s" AS BLOB), %s) > 0`, name, needle) })
 		var held bool
-		if err := f.DB.Read.QueryRowContext(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM "%s" WHERE %s)`, c.table, strings.Join(conditions, " OR "))).Scan(&held); err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", c.table, c.name, err)
+		if err := f.DB.Read.QueryRowContext(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM "%s" WHERE %s)`, table, strings.Join(conditions, " OR "))).Scan(&held); err != nil {
+			return nil, fmt.Errorf("%s: %w", column, err)
 		}
-		if held && (len(holding) == 0 || holding[len(holding)-1] != c.table) {
-			holding = append(holding, c.table)
+		if held && !slices.Contains(holding, table) {
+			holding = append(holding, table)
 		}
 	}
 	return holding, nil
