@@ -34,50 +34,45 @@ func builtin(stage gateway.RerankConfig, maxText int) gateway.RerankConfig {
 }
 
 // Open returns the reranking stage, the zero value if there is to be none. It asks getenv for keys only.
-func (f Flags) Open(getenv func(string) string) (_ gateway.RerankConfig, err error) {
-	defer func() { err = settings.Wrong(err) }()
+func (f Flags) Open(getenv func(string) string) (stage gateway.RerankConfig, err error) {
 	if f.Server == "none" || f.Server == "" {
-		return gateway.RerankConfig{}, nil
+		return stage, nil
 	}
-	stage := gateway.RerankConfig{Top: f.Top, Limit: f.Limit, Budget: budget.Leg{Cap: f.Cap, Min: f.Min, Share: 1}}
+	defer func() {
+		if err != nil {
+			stage, err = gateway.RerankConfig{}, settings.Wrong(fmt.Errorf("reranker: %w", err))
+		}
+	}()
+	stage = gateway.RerankConfig{Top: f.Top, Limit: f.Limit, Budget: budget.Leg{Cap: f.Cap, Min: f.Min, Share: 1}}
 	if f.Server == "builtin" {
 		if f.MaxText < 1 {
-			return gateway.RerankConfig{}, fmt.Errorf("reranker: %w", tooShort(f.MaxText))
+			return stage, tooShort(f.MaxText)
 		}
 		return builtin(stage, f.MaxText), nil
 	}
 	provider, place, _ := strings.Cut(f.Server, ":")
 	if provider == "transformer" {
-		model, err := Load(place, f.MaxText)
-		if err != nil {
-			return gateway.RerankConfig{}, fmt.Errorf("reranker: %w", err)
-		}
-		stage.Reranker, stage.Model, stage.Local = model, provider+"/"+filepath.Base(place), true
-		return stage, nil
+		stage.Model, stage.Local = provider+"/"+filepath.Base(place), true
+		stage.Reranker, err = Load(place, f.MaxText)
+		return stage, err
 	}
 	server, model, found := strings.Cut(place, "#")
 	own := providers[provider]
 	switch {
 	case found || provider == "tei":
 	case own.url != "" && strings.Contains(place, "//"): // as a model's name, the texts would go to the provider
-		return gateway.RerankConfig{}, fmt.Errorf("reranker: name the model after the server's URL: %s:http://HOST:PORT#MODEL", provider)
+		return stage, fmt.Errorf("name the model after the server's URL: %s:http://HOST:PORT#MODEL", provider)
 	default:
 		server, model = "", place
 	}
 	key, err := settings.Secret(f.KeyFile, getenv("TRISKELE_RERANKER_KEY"), getenv(own.key))
 	if err != nil {
-		return gateway.RerankConfig{}, fmt.Errorf("reranker: read its key: %w", err)
+		return stage, fmt.Errorf("read its key: %w", err)
 	}
 	if key == "" && server == "" && own.url != "" {
-		return gateway.RerankConfig{}, fmt.Errorf("reranker: %s needs a key: give --reranker-key-file, TRISKELE_RERANKER_KEY or %s", provider, own.key)
+		return stage, fmt.Errorf("%s needs a key: give --reranker-key-file, TRISKELE_RERANKER_KEY or %s", provider, own.key)
 	}
-	client, err := New(Config{Provider: provider, URL: server, Model: model, Key: key, MaxText: f.MaxText, Idle: f.Limit})
-	if err != nil {
-		return gateway.RerankConfig{}, fmt.Errorf("reranker: %w", err)
-	}
-	stage.Reranker, stage.Model = client, provider
-	if model != "" {
-		stage.Model += "/" + model
-	}
-	return stage, nil
+	stage.Model = strings.TrimSuffix(provider+"/"+model, "/")
+	stage.Reranker, err = New(Config{Provider: provider, URL: server, Model: model, Key: key, MaxText: f.MaxText, Idle: f.Limit})
+	return stage, err
 }
