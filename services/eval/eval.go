@@ -72,11 +72,9 @@ type Options struct {
 
 // config is a selection of legs, and of what comes after them.
 type config struct {
-	name    string
-	legs    []string
-	reread  bool          // by the built-in reranker
-	reading time.Duration // how long it may take; 0 for what is left
-	top     int32         // how many it reads; 0 for the gateway's default
+	name   string
+	legs   []string
+	reread bool // by the built-in reranker
 }
 
 var configs = []config{
@@ -167,16 +165,13 @@ func (r *runner) check() error {
 		r.configs = append(r.configs, configs[i])
 	}
 	if len(o.Configs) == 0 {
-		r.configs = slices.Clone(configs)
+		r.configs = configs
 	}
 	if o.Reading < 0 {
 		return fmt.Errorf("the reranker's time %v must not be negative", o.Reading)
 	}
 	if o.Top != 0 && (o.Top < 2 || o.Top > 100) {
 		return fmt.Errorf("the reranker's number of memories %d must be from 2 to 100, or 0", o.Top)
-	}
-	for i := range r.configs {
-		r.configs[i].reading, r.configs[i].top = o.Reading, o.Top
 	}
 	if len(o.Sets) == 0 {
 		return o.findSets()
@@ -361,7 +356,7 @@ type answer struct {
 // ask asks every query once and returns the answers in the queries' order.
 func (r *runner) ask(ctx context.Context, set *Set, c config, recall triskelev1.RecallServiceClient) ([]answer, error) {
 	for _, query := range set.Queries[:min(warmUp, len(set.Queries))] {
-		if _, err := ask(ctx, set, query, c, recall); err != nil {
+		if _, err := r.askOne(ctx, set, query, c, recall); err != nil {
 			return nil, err
 		}
 	}
@@ -372,7 +367,7 @@ func (r *runner) ask(ctx context.Context, set *Set, c config, recall triskelev1.
 	group.SetLimit(r.options.Concurrency)
 	for i, query := range set.Queries {
 		group.Go(func() (err error) {
-			answers[i], err = ask(ctx, set, query, c, recall)
+			answers[i], err = r.askOne(ctx, set, query, c, recall)
 			_ = bar.Add(1)
 			return err
 		})
@@ -380,17 +375,17 @@ func (r *runner) ask(ctx context.Context, set *Set, c config, recall triskelev1.
 	return answers, group.Wait()
 }
 
-func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1.RecallServiceClient) (answer, error) {
+func (r *runner) askOne(ctx context.Context, set *Set, query Query, c config, recall triskelev1.RecallServiceClient) (answer, error) {
 	req := query.request(c.overrides())
 	// With a single leg, the run file has the leg's own score: the fused score depends on the ranks alone.
 	req.Explain = len(c.legs) == 1
 	if c.reread {
 		req.Rerank = client.Reread()
-		if c.top > 0 {
-			req.Rerank.Top = &c.top
+		if r.options.Top > 0 {
+			req.Rerank.Top = &r.options.Top
 		}
-		if c.reading > 0 {
-			req.Rerank.Deadline = durationpb.New(c.reading)
+		if r.options.Reading > 0 {
+			req.Rerank.Deadline = durationpb.New(r.options.Reading)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
