@@ -61,25 +61,20 @@ func Fold(dst []byte, text string) []byte {
 // Next returns the byte range of the first word at or after from in a folded text. start equals end if there is none.
 // A word is a run of letters, marks and digits.
 func Next(folded []byte, from int) (start, end int) {
-	for i := from; i < len(folded); {
-		start := i
-		for i < len(folded) {
-			r, size := rune(folded[i]), 1
-			if r >= utf8.RuneSelf {
-				r, size = utf8.DecodeRune(folded[i:])
-			}
-			if !inWord(r) {
-				break
-			}
-			i += size
+	start = len(folded)
+	for end = from; end < len(folded); {
+		r, size := rune(folded[end]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(folded[end:])
 		}
-		if i > start {
-			return start, i
+		if inWord(r) {
+			start = min(start, end)
+		} else if start < end {
+			return start, end
 		}
-		_, size := utf8.DecodeRune(folded[i:])
-		i += size
+		end += size
 	}
-	return len(folded), len(folded)
+	return start, len(folded)
 }
 
 func inWord(r rune) bool {
