@@ -74,10 +74,10 @@ func (m *Model) loadPublished(folder string) ([]byte, error) {
 		return nil, err
 	}
 	tensors, err := safetensors.Read(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		return nil, fmt.Errorf("model.safetensors: %w", err)
+	if err == nil {
+		err = m.load(tensors)
 	}
-	if err := m.load(tensors); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("model.safetensors: %w", err)
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "tokenizer.json"))

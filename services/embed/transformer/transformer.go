@@ -8,6 +8,7 @@
 package transformer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -58,13 +59,7 @@ func Load(folder string, options Options) (*Model, error) {
 	}
 	m.model = embed.Model{
 		Provider: "transformer", Name: filepath.Base(path) + "@" + sum, Dimensions: m.bert.Dimensions(), Local: true,
-		DocumentPrefix: m.settings.document, QueryPrefix: m.settings.query,
-	}
-	if options.DocumentPrefix != nil {
-		m.model.DocumentPrefix = *options.DocumentPrefix
-	}
-	if options.QueryPrefix != nil {
-		m.model.QueryPrefix = *options.QueryPrefix
+		DocumentPrefix: *cmp.Or(options.DocumentPrefix, &m.settings.document), QueryPrefix: *cmp.Or(options.QueryPrefix, &m.settings.query),
 	}
 	return m, nil
 }
