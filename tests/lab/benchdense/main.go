@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 type flags struct {
@@ -36,12 +36,7 @@ const deadline = 5 * time.Second
 func main() {
 	var f flags
 	kong.Parse(&f, kong.Name("benchdense"))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, f); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	measure.Main(func(ctx context.Context) error { return run(ctx, f) })
 }
 
 func run(ctx context.Context, f flags) error {

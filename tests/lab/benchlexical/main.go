@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"time"
@@ -39,12 +38,7 @@ type flags struct {
 func main() {
 	var f flags
 	kong.Parse(&f, kong.Name("benchlexical"))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, f); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	measure.Main(func(ctx context.Context) error { return run(ctx, f) })
 }
 
 func run(ctx context.Context, f flags) error {

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 const (
@@ -37,12 +37,7 @@ func main() {
 	flag.IntVar(&s.depth, "depth", 100, "hits of each of the three legs")
 	flag.StringVar(&s.out, "out", "docs/bench", "`FOLDER` for fuser.md")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := s.run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "fuserbench:", err)
-		os.Exit(1)
-	}
+	measure.Main(func(ctx context.Context) error { return s.run(ctx) })
 }
 
 // way is something that is timed.

@@ -10,11 +10,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 type settings struct {
@@ -31,12 +32,7 @@ func main() {
 	flag.StringVar(&s.url, "postgres", os.Getenv("TRISKELE_TEST_POSTGRES"), "PostgreSQL `URL`; databases are made on it and dropped")
 	flag.StringVar(&counts, "records", "10000,100000", "how many records to import, in turn")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, s, counts); err != nil {
-		fmt.Fprintln(os.Stderr, "importbench:", err)
-		os.Exit(1)
-	}
+	measure.Main(func(ctx context.Context) error { return run(ctx, s, counts) })
 }
 
 // progress says what is being done, and when it began.

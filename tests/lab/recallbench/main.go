@@ -8,10 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 type settings struct {
@@ -45,12 +46,7 @@ func main() {
 	flag.BoolVar(&s.telemetry, "telemetry", false, "compare what telemetry costs instead, and write telemetry.md")
 	flag.StringVar(&s.capacity, "capacity", "", "measure what each service needs for a query and for a memory instead, with so many `MEMORIES`, in turn, and write capacity.md")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := s.run(ctx, clients); err != nil {
-		fmt.Fprintln(os.Stderr, "recallbench:", err)
-		os.Exit(1)
-	}
+	measure.Main(func(ctx context.Context) error { return s.run(ctx, clients) })
 }
 
 func (s *settings) run(ctx context.Context, clients string) (err error) {

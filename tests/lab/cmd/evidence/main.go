@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/tests/lab/evidence"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 type flags struct {
@@ -34,12 +34,7 @@ type flags struct {
 func main() {
 	var f flags
 	kong.Parse(&f, kong.Name("evidence"), kong.Description("Measures configurations of recall and decides between them."))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, f); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+	measure.Main(func(ctx context.Context) error { return run(ctx, f) })
 }
 
 func run(ctx context.Context, f flags) (err error) {
