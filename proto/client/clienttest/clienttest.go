@@ -132,14 +132,10 @@ func (f *Fake) Forget(_ context.Context, req *triskelev1.ForgetRequest) (*triske
 
 // Get returns memories by id.
 func (f *Fake) Get(_ context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
-	byID := map[string]*triskelev1.Memory{}
-	for _, m := range f.in(req.GetNamespace(), true) {
-		byID[m.GetId()] = m
-	}
-	resp := &triskelev1.GetResponse{}
+	memories, resp := f.in(req.GetNamespace(), true), &triskelev1.GetResponse{}
 	for _, id := range req.GetIds() {
-		if m := byID[id]; m != nil {
-			resp.Memories = append(resp.Memories, m)
+		if i := slices.IndexFunc(memories, func(m *triskelev1.Memory) bool { return m.GetId() == id }); i >= 0 {
+			resp.Memories = append(resp.Memories, memories[i])
 		}
 	}
 	return resp, nil
