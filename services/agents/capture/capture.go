@@ -162,7 +162,6 @@ func (s Session) read(from int64, chooser *Chooser) (report Report, next int64, 
 // Choice says what becomes of a turn.
 type Choice int
 
-// The choices.
 const (
 	Keep    Choice = iota
 	Short          // it means nothing alone

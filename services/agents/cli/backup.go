@@ -18,7 +18,6 @@ type backupCmd struct {
 	jsonFlag
 }
 
-// Run writes the file.
 func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 	return c.migrated(ctx, env, func(b *backend.Backend) error {
 		var contents backup.Contents
@@ -37,7 +36,6 @@ type restoreCmd struct {
 	jsonFlag
 }
 
-// Run restores the file.
 func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 	file, err := os.Open(c.File)
 	if err != nil {

@@ -24,7 +24,6 @@ type budgetCmd struct {
 	jsonFlag
 }
 
-// Validate checks the ranges.
 func (c *budgetCmd) Validate() error {
 	if c.Limit < 1 {
 		return errors.New("--limit must be 1 or more")
@@ -38,7 +37,6 @@ func (c *budgetCmd) Validate() error {
 	return nil
 }
 
-// Run prints the report.
 func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
 	rule := spending.Rule{}
 	for _, text := range c.Leg {

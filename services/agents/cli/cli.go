@@ -37,7 +37,6 @@ import (
 	"github.com/triskele/triskele/services/lexical"
 )
 
-// Exit codes.
 const (
 	exitOK      = 0
 	exitFailure = 1
@@ -142,7 +141,6 @@ type commands struct {
 
 type versionCmd struct{}
 
-// Run prints the version.
 func (versionCmd) Run(env *Env) error { return env.print(telemetry.Version() + "\n") }
 
 // newParser makes a parser that fills root.

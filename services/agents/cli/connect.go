@@ -63,7 +63,6 @@ type changedFile struct {
 	Kept string `json:"kept,omitempty"` // the copy from before the first change
 }
 
-// Run plans, shows and makes the changes.
 func (c *connectCmd) Run(ctx context.Context, env *Env) error {
 	home := env.home()
 	if c.List {

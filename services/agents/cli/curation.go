@@ -27,7 +27,6 @@ type curationListCmd struct {
 
 const noDecisions = "no decisions\n"
 
-// Run lists page by page.
 func (c *curationListCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		return showList(env, c.JSON, s.decisions(ctx, c.Namespace, c.Memory, c.Limit), c.Limit, noDecisions, env.style().Decision)
@@ -49,7 +48,6 @@ type curationShowCmd struct {
 	gatewayFlags
 }
 
-// Run prints decisions with their memories.
 func (c *curationShowCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		between := ""
@@ -83,7 +81,6 @@ type curationRevertCmd struct {
 	recordFlags
 }
 
-// Run undoes one decision.
 func (c *curationRevertCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.RevertDecision(ctx, &triskelev1.RevertDecisionRequest{Namespace: c.Namespace, Id: c.ID})

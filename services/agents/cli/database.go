@@ -34,7 +34,6 @@ func (d databaseFlags) Validate() error {
 	return nil
 }
 
-// given reports whether a database was named.
 func (d databaseFlags) given() bool { return d.Store != "" || d.SQLite != "" || d.Postgres != "" }
 
 // target is a database to open: a URL, or the path of a file.
@@ -92,7 +91,6 @@ func (t target) create(ctx context.Context, env *Env) error {
 	return file.Close()
 }
 
-// exists fails if the file is missing.
 func (t target) exists() error {
 	if t.url != "" {
 		return nil

@@ -31,7 +31,6 @@ type doctorCmd struct {
 	databaseFlags
 }
 
-// verdict is a check's result.
 type verdict string
 
 const (
@@ -40,7 +39,6 @@ const (
 	fail verdict = "fail"
 )
 
-// finding describes one check.
 type finding struct {
 	Check   string  `json:"check"`
 	Verdict verdict `json:"verdict"`
@@ -248,13 +246,11 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 }
 
 const (
-	// worstShown is how many backlogs are listed, worst first.
 	worstShown = 5
 	// longLag is the lag that suggests a fault, such as a stopped worker.
 	longLag = 10 * time.Minute
 )
 
-// checkBacklog reports indexes that lag behind.
 func checkBacklog(backlog []queue.Backlog, found *findings) {
 	if len(backlog) == 0 {
 		found.add(ok, "queue", "all indexes of all namespaces are up to date")

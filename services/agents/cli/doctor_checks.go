@@ -19,15 +19,13 @@ import (
 const (
 	// Skew above skewShown can misorder memories. Skew above skewBad also affects expiry.
 	skewShown, skewBad = time.Second, time.Minute
-	// longStandbyLag is the standby lag that causes a warning.
-	longStandbyLag = 30 * time.Second
+	longStandbyLag     = 30 * time.Second
 	// skewedBy is how many times the mean a node may hold.
 	skewedBy = 2
 	// lowDisk is about what a busy file grows by in hours.
 	lowDisk = 256 << 20
 )
 
-// checkExamined reports the database's self-examination.
 func checkExamined(e backend.Examination, server bool, found *findings) {
 	if len(e.TooOld) > 0 {
 		found.add(fail, "versions", "%s: upgrade the server, then its extensions with ALTER EXTENSION ... UPDATE", strings.Join(e.TooOld, "; "))
@@ -61,7 +59,6 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	}
 }
 
-// checkDisk reports whether the database can write.
 func checkDisk(e backend.Examination, found *findings) {
 	switch {
 	case errors.Is(e.WriteError, diskerr.ErrFull):
@@ -129,7 +126,6 @@ func checkNodes(e backend.Examination, found *findings) {
 	}
 }
 
-// soonExpired is how long before expiry the doctor warns.
 const soonExpired = 14 * 24 * time.Hour
 
 // checkCertificates checks that the key matches the certificate, that the certificate is valid, and that the authority
@@ -180,7 +176,6 @@ func checkCertificates(files auth.TLS, now time.Time, found *findings) {
 	}
 }
 
-// checkExpiry reports the earliest expiry in a chain.
 func checkExpiry(name string, chain []*x509.Certificate, now time.Time, found *findings) {
 	if len(chain) == 0 {
 		return

@@ -18,7 +18,6 @@ type evalCmd struct {
 	Embedder open.Flags `embed:"" group:"Embedder:"`
 }
 
-// Validate refuses contradictory flags.
 func (c *evalCmd) Validate() error {
 	if c.Store == "postgres" && c.Postgres == "" {
 		return errors.New("--store postgres needs --postgres URL")
@@ -43,7 +42,6 @@ func (c *evalCmd) command() string {
 	return strings.Join(parts, " ")
 }
 
-// Run measures and prints the report.
 func (c *evalCmd) Run(ctx context.Context, env *Env) (err error) {
 	options := c.Options
 	options.Progress, options.Command = env.Err, c.command()

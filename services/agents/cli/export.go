@@ -18,7 +18,6 @@ type exportCmd struct {
 	gatewayFlags
 }
 
-// Run exports to a file or to standard output.
 func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		if c.Output == "" || c.Output == "-" {

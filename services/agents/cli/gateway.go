@@ -30,10 +30,8 @@ import (
 	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
-// flushTime bounds the last export of telemetry.
 const flushTime = 2 * time.Second
 
-// gatewayFlags select the gateway.
 type gatewayFlags struct {
 	Address string        `help:"Address of the gateway, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway:"`
 	Timeout time.Duration `help:"Timeout of a call." default:"30s" group:"Gateway:"`
@@ -54,7 +52,6 @@ func checkNamespace(name string) error {
 	return nil
 }
 
-// session is a command's connection to a gateway.
 type session struct {
 	*client.Client
 	recorder *telemetry.Recorder
@@ -132,7 +129,6 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// dial connects to a gateway and traces the calls.
 func dial(address string, bearer auth.Bearer, tls auth.TLS, tel *telemetry.Service, more ...client.Option) (*client.Client, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, settings.Wrong(err)

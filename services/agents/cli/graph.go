@@ -30,7 +30,6 @@ type graphCmd struct {
 	Extract   graphExtractCmd   `cmd:"" help:"Have the extractor's model read older memories, or switch extraction off."`
 }
 
-// graphFlags select a graph.
 type graphFlags struct {
 	Namespace string `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
 	databaseFlags
@@ -80,7 +79,6 @@ type graphShowCmd struct {
 	graphFlags
 }
 
-// Run shows a concept.
 func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		concept, known := v.Concept(c.Concept)
@@ -120,7 +118,6 @@ type graphNeighborsCmd struct {
 	graphFlags
 }
 
-// Run lists neighbours.
 func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		list := v.Neighbours(c.Concept)
@@ -147,7 +144,6 @@ type graphPathCmd struct {
 	graphFlags
 }
 
-// Run shows a path.
 func (c *graphPathCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		steps := v.Path(c.From, c.To)
@@ -178,7 +174,6 @@ type graphStatsCmd struct {
 	graphFlags
 }
 
-// Run counts.
 func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, env, func(index *graph.Leg) error {
 		v, err := index.View(ctx, c.Namespace)
@@ -203,7 +198,6 @@ type graphExtractCmd struct {
 	graphFlags
 }
 
-// Run enqueues or switches off.
 func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
 	if c.Off {
 		return c.migrated(ctx, env, func(b *backend.Backend) error {
@@ -229,7 +223,6 @@ type graphExportCmd struct {
 	graphFlags
 }
 
-// triple is a line of a file of triples.
 type triple struct {
 	Memory    uuid.UUID `json:"memory"`
 	Subject   string    `json:"subject"`
@@ -240,7 +233,6 @@ type triple struct {
 	ValidTo   time.Time `json:"valid_to,omitzero"`
 }
 
-// Run writes the graph.
 func (c *graphExportCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		switch c.Format {
@@ -267,7 +259,6 @@ type graphImportCmd struct {
 	graphFlags
 }
 
-// maxTriple bounds a line in bytes.
 const maxTriple = 8 << 10
 
 // Run imports triples, each batch atomically.
@@ -312,7 +303,6 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// fact returns the fact of a line.
 func (c *graphImportCmd) fact(line lines.Line) (graph.Fact, error) {
 	var t triple
 	switch {

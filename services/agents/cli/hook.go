@@ -76,7 +76,6 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 	return env.show(c.JSON, report, text)
 }
 
-// captured opens the store and stores what is new in a session.
 func captured(ctx context.Context, env *Env, process *telemetry.Process, store storeFlags, session capture.Session) (_ capture.Report, err error) {
 	conn, stop, err := store.open(ctx, env, process, false, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -114,7 +113,6 @@ type hookCmd struct {
 // wish is a switch that no value breaks. One that is not understood is a no: else what its user wants kept private would be stored.
 type wish bool
 
-// Decode implements kong.MapperValue.
 func (w *wish) Decode(ctx *kong.DecodeContext) error {
 	text := ""
 	if ctx.Scan.Peek().Type == kong.FlagValueToken {
@@ -124,7 +122,6 @@ func (w *wish) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// IsBool implements kong.BoolMapperValue.
 func (*wish) IsBool() bool { return true }
 
 func (c *hookCmd) Validate() error {
@@ -153,7 +150,6 @@ const (
 	settling = time.Second
 )
 
-// within returns how long the hook may take.
 func (c *hookCmd) within() time.Duration {
 	switch {
 	case c.Within != nil:
@@ -279,7 +275,6 @@ func (c *hookCmd) detach(env *Env, s hook.Session, ended bool) error {
 	return errors.Join(err, in.Close(), command.Process.Release())
 }
 
-// store stores what was said in a session.
 func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session, ended bool) error {
 	ctx, cancel := context.WithTimeout(ctx, storing)
 	defer cancel()
@@ -361,7 +356,6 @@ func note(env *Env, s hook.Session, mode int, given []string) error {
 	return errors.Join(err, to.Close())
 }
 
-// knowledge reads what note wrote.
 func knowledge(env *Env, s hook.Session) (known hook.Knowledge) {
 	file, err := sessionFile(env, s, ".known")
 	if err != nil {

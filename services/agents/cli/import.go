@@ -47,12 +47,10 @@ var usualPlaces = map[string]struct{ variable, folder, below string }{
 	"basic-memory": {"", "basic-memory", ""},
 }
 
-// Run imports and prints a report.
 func (c *importCmd) Run(ctx context.Context, env *Env) error {
 	return c.run(ctx, env, func(report *importer.Report) error { return c.show(env, report) })
 }
 
-// run imports and shows the report.
 func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Report) error) error {
 	if c.File == "" {
 		place := usualPlaces[c.From]
@@ -152,7 +150,6 @@ func (c *syncCmd) Validate() error {
 	return nil
 }
 
-// Run imports once, or until ctx ends.
 func (c *syncCmd) Run(ctx context.Context, env *Env) error {
 	root, err := filepath.Abs(c.Folder)
 	if err != nil {

@@ -32,7 +32,6 @@ func (c *lexicalSettingsCmd) Validate() error {
 	return cmp.Or(c.databaseFlags.Validate(), checkNamespace(c.Namespace))
 }
 
-// Run applies the given changes and prints the settings.
 func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 	return c.lexical(ctx, env, func(leg *lexical.Leg) error {
 		settings, err := leg.Settings(ctx, c.Namespace)
@@ -62,7 +61,6 @@ func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// override sets value if one was given.
 func override[T any](value *T, given *T) {
 	if given != nil {
 		*value = *given
@@ -74,7 +72,6 @@ type lexicalReindexCmd struct {
 	databaseFlags
 }
 
-// Run indexes the namespace again.
 func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
 	return c.migrated(ctx, env, func(b *backend.Backend) error {
 		if _, err := b.Memory().Namespace(ctx, c.Namespace); errors.Is(err, memory.ErrNotFound) {

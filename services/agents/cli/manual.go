@@ -10,7 +10,6 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: ${enum}."`
 }
 
-// Run prints the script.
 func (c *completionCmd) Run(env *Env, parsed *kong.Context) error {
 	return env.print(manual.Completion(c.Shell, parsed.Model))
 }
@@ -19,7 +18,6 @@ type manCmd struct {
 	Markdown bool `help:"Print it as Markdown."`
 }
 
-// Run prints the page.
 func (c *manCmd) Run(env *Env, parsed *kong.Context) error {
 	if c.Markdown {
 		return env.print(about.Markdown(parsed.Model))

@@ -212,7 +212,6 @@ func (c *mcpCmd) challenge(r *http.Request) string {
 	return strings.TrimSpace("Bearer " + strings.Join(params, ", "))
 }
 
-// known authenticates every request.
 func (c *mcpCmd) known(listener *auth.HTTPListener, next http.Handler) http.Handler {
 	verify := func(_ context.Context, token string, r *http.Request) (*sdkauth.TokenInfo, error) {
 		ctx := rpc.From(r)

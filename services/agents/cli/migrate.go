@@ -23,7 +23,6 @@ type migrateUpCmd struct {
 	databaseFlags
 }
 
-// Run applies missing migrations and prints each.
 func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 	t, err := c.target(env)
 	if err != nil {
@@ -67,7 +66,6 @@ type stepsFlags struct {
 
 type migrateStatusCmd struct{ stepsFlags }
 
-// Run lists all migrations.
 func (c *migrateStatusCmd) Run(ctx context.Context, env *Env) error {
 	return c.existing(ctx, env, func(b *backend.Backend) error {
 		steps, err := b.Status(ctx)
@@ -89,7 +87,6 @@ func (c *migrateStatusCmd) Run(ctx context.Context, env *Env) error {
 
 type migratePlanCmd struct{ stepsFlags }
 
-// Run prints the plan as SQL.
 func (c *migratePlanCmd) Run(ctx context.Context, env *Env) error {
 	return c.existing(ctx, env, func(b *backend.Backend) error {
 		steps, err := b.Plan(ctx)

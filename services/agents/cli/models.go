@@ -24,7 +24,6 @@ type listModelsCmd struct {
 	databaseFlags
 }
 
-// Run lists the models.
 func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
 	return c.models(ctx, env, func(models *dense.Models) error {
 		list, err := models.List(ctx)
@@ -56,14 +55,12 @@ func showModels(env *Env, asJSON bool, list []dense.ModelInfo, text string) erro
 
 type pruneModelsCmd struct{ removeFlags }
 
-// Run removes the retired models.
 func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
 	return c.remove(ctx, env, "nothing to do: no model is retired\n", (*dense.Models).Prune)
 }
 
 type cancelModelCmd struct{ removeFlags }
 
-// Run removes the model that is being built.
 func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
 	return c.remove(ctx, env, "nothing to do: no model is being built\n",
 		func(models *dense.Models, ctx context.Context, report func(dense.Progress)) ([]dense.ModelInfo, error) {
@@ -75,7 +72,6 @@ func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
 		})
 }
 
-// removeFlags are those of the commands that remove models.
 type removeFlags struct {
 	jsonFlag
 	databaseFlags
@@ -104,7 +100,6 @@ type embedSensitiveCmd struct {
 	databaseFlags
 }
 
-// Run sets the switch.
 func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
 	return c.models(ctx, env, func(models *dense.Models) error {
 		if c.Switch == "off" {
@@ -130,7 +125,6 @@ func (c *reembedCmd) Validate() error {
 	return c.databaseFlags.Validate()
 }
 
-// Run changes the model.
 func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 	embedder, _, err := c.Embedder.Open(env.Getenv)
 	if err != nil {

@@ -25,7 +25,6 @@ type namespaceListCmd struct {
 	gatewayFlags
 }
 
-// Run lists page by page.
 func (c *namespaceListCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		all := pages(func(token string) ([]*triskelev1.ListNamespacesResponse_Namespace, string, error) {
@@ -44,7 +43,6 @@ type namespaceStatsCmd struct {
 	gatewayFlags
 }
 
-// Run shows the statistics.
 func (c *namespaceStatsCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		resp, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: c.Name, Statistics: true})
@@ -74,7 +72,6 @@ type namespaceDeleteCmd struct {
 	gatewayFlags
 }
 
-// Run deletes, once the name is confirmed.
 func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 	if !c.Yes {
 		if err := c.confirm(ctx, env); err != nil {

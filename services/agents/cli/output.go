@@ -26,7 +26,6 @@ type jsonFlag struct {
 	JSON bool `help:"Print the result as JSON."`
 }
 
-// print writes rendered text to standard output.
 func (e *Env) print(text string) error {
 	_, err := io.WriteString(e.Out, text)
 	return err
@@ -70,10 +69,8 @@ func (e *Env) encode(value any, indent string) error {
 // apiMessage is a message of the API as JSON, with the field names of the .proto files.
 type apiMessage struct{ proto.Message }
 
-// MarshalJSON implements json.Marshaler.
 func (m apiMessage) MarshalJSON() ([]byte, error) { return render.JSONLine(m.Message) }
 
-// showLines prints items as lines of JSON.
 func showLines[T any](env *Env, items []T) error {
 	for _, item := range items {
 		if err := env.showLine(true, item, ""); err != nil {
@@ -131,7 +128,6 @@ func pageSize(limit int) *int32 {
 	return new(int32(min(limit, mostPaged)))
 }
 
-// mostPaged bounds the items of one call.
 const mostPaged = 500
 
 // message formats an error for people. It strips the wrapping of a gRPC status. It lists field violations after the first,

@@ -12,7 +12,6 @@ import (
 	"github.com/triskele/triskele/services/dense"
 )
 
-// reportEvery is the interval of progress lines without a bar.
 const reportEvery = 5 * time.Second
 
 // progress reports a transfer on standard error: a bar on a terminal, else a line now and then.
@@ -83,7 +82,6 @@ func (p *progress) tell(what string) {
 	_, _ = fmt.Fprintln(p.env.Err, what)
 }
 
-// done removes the bar.
 func (p *progress) done() {
 	if p.bar != nil {
 		_ = p.bar.Finish()

@@ -16,7 +16,6 @@ type queueCmd struct {
 	Retry queueRetryCmd `cmd:"" help:"Retry dead letters: memories whose indexing was given up."`
 }
 
-// selectionFlags select tasks.
 type selectionFlags struct {
 	Index     string `help:"Only this index." placeholder:"INDEX"`
 	Namespace string `short:"n" help:"Only this namespace."`
@@ -78,7 +77,6 @@ type queueRetryCmd struct {
 	selectionFlags
 }
 
-// Run makes dead tasks due again.
 func (c *queueRetryCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, env, func(q *queue.Queue) error {
 		n, err := q.Retry(ctx, queue.Selection{Index: c.Index, Namespace: c.Namespace})

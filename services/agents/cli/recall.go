@@ -56,7 +56,6 @@ func missPolicy(name string) triskelev1.MissPolicy {
 	return triskelev1.MissPolicy(triskelev1.MissPolicy_value["MISS_POLICY_"+strings.ToUpper(name)])
 }
 
-// Validate refuses contradictory flags.
 func (c *recallCmd) Validate() error {
 	switch {
 	case c.Budget <= 0:
@@ -116,7 +115,6 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 	return req
 }
 
-// Run prints the answer.
 func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 	query, err := env.text(ctx, c.Query)
 	if err != nil {

@@ -103,7 +103,6 @@ func (s *session) whole(ctx context.Context, namespace string, ids []string) ([]
 	return found, nil
 }
 
-// nothingFound stands for an empty list.
 const nothingFound = "nothing found\n"
 
 type listCmd struct {
@@ -114,7 +113,6 @@ type listCmd struct {
 	gatewayFlags
 }
 
-// Run lists page by page.
 func (c *listCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, func(s *session) error {
 		all := s.List(ctx, &triskelev1.ListRequest{Namespace: c.Namespace, Filter: c.Filter.filter(env.Now()), PageSize: pageSize(c.Limit)})
@@ -127,7 +125,6 @@ type forgetCmd struct {
 	recordFlags
 }
 
-// Run removes the memories and prints their number.
 func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
 	return c.withIDs(ctx, c.IDs, func(s *session, ids []string) error {
 		resp, err := s.Memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: c.Namespace, Ids: ids})
@@ -142,7 +139,6 @@ type supersedeCmd struct {
 	recordFlags
 }
 
-// Run stores the replacement.
 func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
 	text, err := env.text(ctx, c.Text)
 	if err != nil {
@@ -174,7 +170,6 @@ type updateCmd struct {
 	recordFlags
 }
 
-// Run changes the given fields.
 func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 	content, err := env.text(ctx, valueOf(c.Content))
 	if err != nil {
@@ -194,7 +189,6 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// Validate refuses empty and contradictory changes.
 func (c *updateCmd) Validate() error {
 	set := c.set()
 	for _, path := range c.Clear {
@@ -327,7 +321,6 @@ type rememberCmd struct {
 	recordFlags
 }
 
-// Run stores the memory and prints its id.
 func (c *rememberCmd) Run(ctx context.Context, env *Env) error {
 	text, err := env.text(ctx, c.Text)
 	if err != nil {
@@ -343,7 +336,6 @@ func (c *rememberCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// filterFlags narrow a recall or a list.
 type filterFlags struct {
 	Tag               []string    `help:"Only memories with one of these tags." placeholder:"TAG" group:"Which memories:"`
 	TagsAll           []string    `help:"Only memories with all of these tags." placeholder:"TAG" group:"Which memories:"`

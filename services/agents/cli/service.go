@@ -26,7 +26,6 @@ func userService(env *Env, args ...string) (userservice.Service, error) {
 	return userservice.Service{GOOS: runtime.GOOS, Getenv: env.Getenv, Line: append([]string{path}, args...)}, err
 }
 
-// Run installs the service.
 func (c *serviceInstallCmd) Run(ctx context.Context, env *Env) error {
 	args := []string{"up", "--listen", c.Listen}
 	if c.SQLite != "" {
@@ -54,7 +53,6 @@ type serviceStatusCmd struct {
 	jsonFlag
 }
 
-// Run prints the service's state.
 func (c *serviceStatusCmd) Run(ctx context.Context, env *Env) error {
 	service, err := userService(env)
 	if err != nil {
@@ -73,7 +71,6 @@ func (c *serviceStatusCmd) Run(ctx context.Context, env *Env) error {
 
 type serviceUninstallCmd struct{}
 
-// Run removes the service.
 func (*serviceUninstallCmd) Run(ctx context.Context, env *Env) error {
 	service, err := userService(env)
 	if err != nil {

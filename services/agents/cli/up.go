@@ -56,7 +56,6 @@ func (c *upCmd) Validate(line *kong.Context) error {
 	return cmp.Or(c.databaseFlags.Validate(), settings.Needs(line))
 }
 
-// Run serves until ctx ends.
 func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	t, err := c.target(env)
 	if err != nil {

@@ -64,7 +64,6 @@ func claude(h Home) (settings, servers string, err error) {
 	return filepath.Join(folder, "settings.json"), folder + ".json", err
 }
 
-// zed returns the folder of Zed's settings.
 func zed(h Home) (string, error) {
 	switch h.GOOS {
 	case "darwin":

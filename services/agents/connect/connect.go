@@ -32,7 +32,6 @@ import (
 // backup is the suffix of the copy of a file from before the first change.
 const backup = ".before-triskele"
 
-// lockPause is the time between two tries to get the lock.
 const lockPause = 50 * time.Millisecond
 
 // Program says how a client starts Triskele.
@@ -252,7 +251,6 @@ func (c Change) Kept() string {
 	return c.Path + backup
 }
 
-// write replaces a file in one step.
 func write(path string, text []byte, mode fs.FileMode) error {
 	return replace.File(path, func(part *os.File) error {
 		_, err := part.Write(text)

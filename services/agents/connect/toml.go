@@ -15,10 +15,8 @@ import (
 	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
-// tables is the key of MCP servers in Codex's configuration.
 const tables = "mcp_servers"
 
-// table is the name of this program's table.
 var table = []string{tables, "triskele"}
 
 var (
@@ -36,7 +34,6 @@ type part struct {
 	end      int // where the value ends
 }
 
-// parts parses a text.
 func parts(text []byte) (list []part, err error) {
 	p := unstable.Parser{KeepComments: true}
 	p.Reset(text)

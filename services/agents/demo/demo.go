@@ -80,7 +80,6 @@ func Run(ctx context.Context, out io.Writer, style render.Style, embedder embed.
 	return d.failed
 }
 
-// demo is one run.
 type demo struct {
 	*client.Client
 	out      io.Writer
@@ -168,7 +167,6 @@ func request(text string) *triskelev1.RecallRequest {
 	}
 }
 
-// without returns options that switch legs off.
 func without(legs ...string) map[string]*triskelev1.LegOptions {
 	out := map[string]*triskelev1.LegOptions{}
 	for _, leg := range legs {
@@ -200,7 +198,6 @@ func (d *demo) show(ctx context.Context, id string, n int32) (*triskelev1.Recall
 	return resp, q
 }
 
-// first returns the first of the values that fit, or nil.
 func first[T any](values []*T, fits func(*T) bool) *T {
 	if i := slices.IndexFunc(values, fits); i >= 0 {
 		return values[i]
@@ -208,7 +205,6 @@ func first[T any](values []*T, fits func(*T) bool) *T {
 	return nil
 }
 
-// find returns the hit of a memory by its key, or nil.
 func find(resp *triskelev1.RecallResponse, key string) *triskelev1.Hit {
 	return first(resp.GetHits(), func(hit *triskelev1.Hit) bool { return hit.GetId() == ID(key) })
 }
@@ -218,7 +214,6 @@ func from(hit *triskelev1.Hit, leg string) *triskelev1.Contribution {
 	return first(hit.GetContributions(), func(c *triskelev1.Contribution) bool { return c.GetLeg() == leg && c.GetRank() > 0 })
 }
 
-// report returns the report of a leg, or nil.
 func report(resp *triskelev1.RecallResponse, leg string) *triskelev1.LegReport {
 	return first(resp.GetLegs(), func(r *triskelev1.LegReport) bool { return r.GetLeg() == leg })
 }

@@ -14,8 +14,7 @@ import (
 const (
 	// floor is the least recall@5 with all legs, over all questions.
 	floor = 0.55
-	// all is the stratum of all questions.
-	all = "all"
+	all   = "all"
 )
 
 // scores are the measures of questions by stratum.
@@ -46,7 +45,6 @@ func (d *demo) measure(ctx context.Context) {
 	d.expect(incomplete == 0, "no answer is incomplete (got %d)", incomplete)
 }
 
-// table prints the scores of measure.
 func (d *demo) table(context.Context) {
 	d.heading(fmt.Sprintf("All %d questions", len(d.queries)))
 	d.say("Recall@5 is the share of a question's relevant memories among the first 5 hits. MRR is the mean of 1 / rank of the first relevant hit, "+

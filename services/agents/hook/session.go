@@ -28,7 +28,6 @@ var ErrService = errors.New("the memory service")
 // Kind is what an event asks for. Agents call their events differently.
 type Kind string
 
-// The kinds.
 const (
 	Begins   Kind = "begin"  // of a session
 	Prompted Kind = "prompt" // by the user
@@ -83,7 +82,6 @@ func failure(err error) error {
 	return errors.New(st.Message())
 }
 
-// reply answers an event by its kind.
 func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, error), config Config) (answer, error) {
 	switch e.kind() {
 	case Begins:

@@ -13,7 +13,6 @@ import (
 	"go.abhg.dev/goldmark/wikilink"
 )
 
-// body has the structure of a note's text.
 type body struct {
 	heading string // the first heading of level 1
 	links   []noteLink
@@ -28,13 +27,11 @@ type block struct {
 	heading string // its text without markup
 }
 
-// noteTag is a #tag in a note.
 type noteTag struct {
 	at   int // its first byte
 	name string
 }
 
-// noteLink is a link in a note.
 type noteLink struct {
 	at       int // first byte of the block that has the link; -1 in the front matter
 	relation string
@@ -149,7 +146,6 @@ func tags(first *ast.Text, raw []byte) (found []noteTag) {
 	return found
 }
 
-// plain returns the text of a node without its markup.
 func plain(node ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) {

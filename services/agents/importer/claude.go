@@ -305,7 +305,6 @@ func (s *ClaudeMemory) Read(ctx context.Context, take func(Item) error) error {
 
 func (s *ClaudeMemory) asText(column string) string { return fmt.Sprintf(s.text, column) }
 
-// rowLink is a link to another row.
 type rowLink struct{ id, created, relation sql.NullString }
 
 // readLinks returns the links between rows, by the id of the row that has them.
@@ -328,14 +327,12 @@ func (s *ClaudeMemory) readLinks(ctx context.Context) (map[string][]rowLink, err
 	return links, err
 }
 
-// row is a row of the table.
 type row struct {
 	position string            // if it has no id
 	content  any               // a text, or something else
 	values   map[string]string // of the other columns, by name; empty for NULL
 }
 
-// item converts a row.
 func (s *ClaudeMemory) item(r row, links map[string][]rowLink, keys occurrences) (Item, error) {
 	id, created := r.values["id"], r.values["created_at"]
 	position := r.position

@@ -36,7 +36,6 @@ type Conversations struct {
 // disk is a folder. Unlike that of os.DirFS, it opens files whose names are not UTF-8.
 type disk string
 
-// Open implements fs.FS.
 func (d disk) Open(name string) (fs.File, error) { return os.Open(d.path(name)) }
 
 // Stat implements fs.StatFS. It follows links.
@@ -50,7 +49,6 @@ func (d disk) path(name string) string {
 	return string(d) + "/" + name
 }
 
-// conversationFile is a file of a folder or an archive.
 type conversationFile struct {
 	name string
 	size int64

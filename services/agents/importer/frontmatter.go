@@ -245,14 +245,12 @@ func wikilinks(value any) (targets []string, only bool) {
 	return nil, false
 }
 
-// linkTarget returns the text of a wikilink without label and fragment.
 func linkTarget(text string) string {
 	target, _, _ := strings.Cut(text, "|")
 	target, _, _ = strings.Cut(target, "#")
 	return strings.TrimSpace(target)
 }
 
-// plainValue converts a value of YAML to one of JSON.
 func plainValue(value any) any {
 	switch v := value.(type) {
 	case time.Time:

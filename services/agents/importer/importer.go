@@ -53,12 +53,10 @@ type Source interface {
 	Total() int64
 }
 
-// skip returns an item for a position that cannot be imported.
 func skip(position, reason, detail string) Item {
 	return Item{Position: position, Problem: &Problem{position, true, reason, detail}}
 }
 
-// note records a part of the position that the memory lacks.
 func (i *Item) note(reason, detail string) {
 	i.Notes = append(i.Notes, Problem{i.Position, false, reason, detail})
 }

@@ -62,7 +62,6 @@ type Markdown struct {
 	sensitive map[string]bool       // texts
 }
 
-// storedNote is what earlier imports have stored of a note.
 type storedNote struct {
 	passages  map[string]storedPassage // by id
 	sensitive []string                 // texts
@@ -430,12 +429,10 @@ func (s *Markdown) id(name string, passage ...string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(noteIDs+text)).String()
 }
 
-// threadOf returns the thread of a note's passages.
 func threadOf(name string) string { return clip.Text(name, maxSource) }
 
 var dateOfName = regexp.MustCompile(`(?:^|[^0-9])([0-9]{4})[-_.]([0-9]{2})[-_.]([0-9]{2})(?:[^0-9]|$)`)
 
-// dateInName returns the date in the name of a note's file, or nil.
 func dateInName(name string) *timestamppb.Timestamp {
 	match := dateOfName.FindStringSubmatch(path.Base(name))
 	if match == nil {

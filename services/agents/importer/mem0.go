@@ -29,7 +29,6 @@ type Mem0 struct {
 
 var _ Source = (*Mem0)(nil)
 
-// mem0Memory is a memory as mem0's API returns it.
 type mem0Memory struct {
 	ID         mem0ID
 	Memory     string
@@ -48,7 +47,6 @@ type mem0Memory struct {
 // mem0ID is a text, or a number as it is written.
 type mem0ID string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (id *mem0ID) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, (*string)(id)) == nil {
 		return nil

@@ -90,7 +90,6 @@ func (r *run) run(ctx context.Context) (err error) {
 	return cmp.Or(settle(0), readErr)
 }
 
-// acknowledge adds a stored batch to the report.
 func (r *run) acknowledge(b *batch) error {
 	if b.err != nil {
 		return b.err

@@ -67,7 +67,6 @@ func (r *run) write(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// send stores memories in one transaction.
 func (r *run) send(ctx context.Context, b *batch, items []Item) error {
 	if len(items) == 0 {
 		return nil
@@ -145,7 +144,6 @@ func (r *run) replace(ctx context.Context, b *batch, item Item, stored *triskele
 	return err
 }
 
-// forget forgets what the source no longer has.
 func (r *run) forget(ctx context.Context, b *batch) error {
 	for _, req := range b.forget {
 		if r.DryRun {

@@ -51,7 +51,6 @@ func named(said string, renamed ...string) string {
 	return strings.NewReplacer(slices.Concat(arguments, renamed)...).Replace(field) + ": " + must
 }
 
-// advice turns a gateway's error into a text for a model.
 func advice(err error, renamed ...string) error {
 	st, ok := status.FromError(err)
 	if !ok {

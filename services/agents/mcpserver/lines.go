@@ -40,7 +40,6 @@ func NewLines(in io.Reader, out io.Writer, patience time.Duration) *Lines {
 	return l
 }
 
-// frame is what Lines reads of a message.
 type frame struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -62,7 +61,6 @@ func key(id json.RawMessage) string {
 	return strconv.Quote(text)
 }
 
-// Read implements io.Reader: it returns the valid lines.
 func (l *Lines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, length, err := lines.Read(l.in, mostFrame)
@@ -126,7 +124,6 @@ func (l *Lines) handOn(message []byte) {
 	l.rest = append(append(l.rest, message...), '\n')
 }
 
-// refuse answers a message with an error.
 func (l *Lines) refuse(id string, code int, why string) {
 	_, _ = fmt.Fprintf(l, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n", id, code, why)
 }
@@ -145,7 +142,6 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// settle waits until all requests are answered.
 func (l *Lines) settle() {
 	stop := time.AfterFunc(l.patience, func() { _ = l.Close() })
 	defer stop.Stop()

@@ -108,7 +108,6 @@ func notNull(s *jsonschema.Schema) {
 // moment is a point in time as models write it: a date, a time of RFC 3339, or a span from now.
 type moment struct{ when.Moment }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (m *moment) UnmarshalJSON(data []byte) (err error) {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil || text == "" { // none is given

@@ -214,10 +214,8 @@ func filter(tags, categories []string, since, before moment, superseded bool) *t
 	}
 }
 
-// ago returns the time; a span counts back from now.
 func (m moment) ago() *timestamppb.Timestamp { return m.Ago(time.Now()) }
 
-// ahead returns the time; a span counts from now.
 func (m moment) ahead() *timestamppb.Timestamp { return m.Ahead(time.Now()) }
 
 // leftOut is how many memories an agent gets to see when all are unlikely to be relevant.
@@ -342,7 +340,6 @@ func (s *server) update(ctx context.Context, in updateInput) (string, updatedOut
 	return fmt.Sprintf("Updated %s, now revision %d.", out.ID, out.Revision), out, err
 }
 
-// set copies an argument to its field, if it was given.
 func set[T any](field, argument *T) bool {
 	if argument != nil {
 		*field = *argument

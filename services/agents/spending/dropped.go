@@ -86,7 +86,6 @@ type Range struct {
 	High float64 `json:"high"` // if unknown means kept
 }
 
-// point returns the prediction for one budget.
 func (r Rule) point(all []*recall, total time.Duration, quality *Quality) Point {
 	p := Point{Budget: milliseconds(total), Legs: map[string]Dropped{}}
 	asked := map[string]float64{}

@@ -69,7 +69,6 @@ func (q *Quality) expected(shares map[string]float64, set, measure string) (sum 
 	return sum
 }
 
-// key names a set of legs.
 func key(legs []string) string { return strings.Join(slices.Sorted(slices.Values(legs)), "\x00") }
 
 func legsOf(key string) []string {

@@ -36,7 +36,6 @@ type leg struct {
 	spent, budget time.Duration
 }
 
-// recall is one call with its part of the trace.
 type recall struct {
 	root     *triskelev1.Span // the outermost span of the call
 	search   *triskelev1.Span // the gateway's

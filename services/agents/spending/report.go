@@ -121,7 +121,6 @@ func Analyse(traces []otlp.Trace, rule Rule, budgets []time.Duration, quality *Q
 	return report, nil
 }
 
-// hop accumulates a Hop.
 type hop struct {
 	Hop
 	took       []time.Duration
@@ -137,7 +136,6 @@ func (h *hop) child(span *triskelev1.Span) *hop {
 	return h.children[id]
 }
 
-// spend fills Parts and Hops.
 func (report *Report) spend(all []*recall) {
 	var total, tailTotal time.Duration
 	top := &hop{Hop: Hop{Depth: -1}, children: map[[2]string]*hop{}}
@@ -195,7 +193,6 @@ func (report *Report) spend(all []*recall) {
 	list(top)
 }
 
-// legs counts how the searches of each leg ended.
 func legs(all []*recall) (out []Leg) {
 	of := map[string][]leg{}
 	for _, r := range all {

@@ -28,7 +28,6 @@ import (
 	"github.com/triskele/triskele/services/agents/internal/lines"
 )
 
-// Roles of a turn.
 const (
 	User  = "user"
 	Agent = "agent"
@@ -332,7 +331,6 @@ var (
 	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|teammate-message|agent-message|cross-session-message|turn_aborted|skill>|user_shell_command|subagent_notification|codex_internal_context|goal_context|hook_prompt|recommended_plugins|app-context|user_action)|Warning: (?:apply_patch was requested via |The maximum number of unified exec processes )|Another Claude session sent a message:|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
 )
 
-// between matches texts between a tag and its end.
 func between(tags ...string) *regexp.Regexp {
 	for i, tag := range tags {
 		tags[i] = "<" + tag + ">.*?</" + tag + ">"

@@ -58,7 +58,6 @@ var texts embed.FS
 func (s Service) Text() string {
 	t := template.Must(template.New(s.GOOS).Funcs(template.FuncMap{
 		"setting": func(text string) string { return strings.ReplaceAll(strconv.Quote(text), "%", "%%") },
-		// systemd expands % and $ in command lines.
 		"word": func(word string) string {
 			return strings.NewReplacer("%", "%%", "$", "$$").Replace(strconv.Quote(word))
 		},
@@ -182,7 +181,6 @@ func (s Service) Uninstall(ctx context.Context) (bool, error) {
 
 func (s Service) domain() string { return "gui/" + strconv.Itoa(os.Getuid()) }
 
-// run runs a command of the system and returns what it prints.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer

@@ -13,7 +13,6 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// snippetLines is how much of a memory's text a ranking shows.
 const snippetLines = 2
 
 // RecallOptions say how much of an answer to draw.
@@ -77,7 +76,6 @@ func Percent(probability float64) string {
 	}
 }
 
-// scoreName is the heading of the scores.
 func scoreName(resp *triskelev1.RecallResponse) string {
 	if resp.GetScoreScale() == triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY {
 		return "relevant"
@@ -205,7 +203,6 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	}
 }
 
-// route draws the graph leg's path from the query to a memory.
 func route(path []*triskelev1.PathStep) string {
 	var stops []string
 	for _, step := range path[:len(path)-1] { // the last is the memory itself
@@ -218,7 +215,6 @@ func route(path []*triskelev1.PathStep) string {
 	return strings.Join(stops, " → ")
 }
 
-// summary describes the whole call in one line.
 func summary(resp *triskelev1.RecallResponse, drawn int) string {
 	legs := slice.Map(resp.GetLegs(), func(leg *triskelev1.LegReport) string {
 		return fmt.Sprintf("%s %s %d", Plain(leg.GetLeg()), LegState(leg.GetState()), leg.GetReturned())

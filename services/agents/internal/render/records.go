@@ -102,7 +102,6 @@ func (s Style) Decision(d *triskelev1.Decision) string {
 	return s.Dim(strings.Join(marks, "  ")) + "\n  " + sentence(d) + "\n"
 }
 
-// sentence says a decision in words.
 func sentence(d *triskelev1.Decision) string {
 	memory, target := d.GetMemoryId(), d.GetTargetId()
 	switch d.GetAction() {

@@ -11,7 +11,6 @@ import (
 // before is how many columns of text a snippet shows before its first match, if it does not begin at the text's start.
 const before = 16
 
-// span is a part of a text, in bytes.
 type span struct{ from, to int }
 
 // snippet draws a memory's title and the part of its text with the most matches, and colours the matches.
@@ -105,7 +104,6 @@ func wordBefore(text string, at int) int {
 	return start
 }
 
-// highlight wraps text and paints the title and the matches.
 func (s Style) highlight(text string, title span, matches []span, width, lines int) (out []string) {
 	codes := make([]string, len(text)) // of each byte
 	fill := func(of span, code string) {

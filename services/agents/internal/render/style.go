@@ -36,7 +36,6 @@ type Style struct {
 // Palette says when to use colour.
 type Palette string
 
-// Palettes.
 const (
 	Auto   Palette = "auto" // on a terminal
 	Always Palette = "always"
@@ -123,7 +122,6 @@ func wrap(text string, width, n int) (lines []string) {
 	return lines
 }
 
-// line is the place of a line in a text.
 type line struct {
 	span
 	more bool // an ellipsis follows: the rest of the text is not shown

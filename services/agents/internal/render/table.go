@@ -7,9 +7,7 @@ import (
 )
 
 const (
-	// columnGap is the number of spaces between two columns.
-	columnGap = 2
-	// leastColumn is the smallest width that a column is shortened to.
+	columnGap   = 2
 	leastColumn = 8
 )
 
