@@ -34,8 +34,8 @@ const rowIDs = "https://github.com/triskele/triskele/importer/claude-memory-mcp/
 // Columns have different types from one version to another. So all values are read as text, to which both databases convert them.
 type ClaudeMemory struct {
 	db        *sql.DB
-	find      string // the statement that returns the quoted name of a table
-	list      string // the statement that returns the columns of a table, with their types
+	find      string // the statement that returns the quoted name of the table $1, or NULL if there is none
+	list      string // the statement that returns the columns of the table $1, with their types
 	text      string // a column as text
 	namespace string
 	table     string            // the table's name, quoted for statements
@@ -49,20 +49,6 @@ type ClaudeMemory struct {
 	deleted   int64 // rows that are marked as deleted
 }
 
-var _ Source = (*ClaudeMemory)(nil)
-
-// Statements that return the quoted name of the table $1, or NULL if there is none.
-const (
-	findPostgres = "SELECT to_regclass($1)::text"
-	findSQLite   = `SELECT (SELECT '"' || replace(name, '"', '""') || '"' FROM pragma_table_list WHERE name = $1 COLLATE NOCASE)`
-)
-
-// Statements that return the columns of the table $1, and their types.
-const (
-	listPostgres = "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
-	listSQLite   = "SELECT name, type FROM pragma_table_xinfo($1) WHERE hidden <> 1"
-)
-
 // imported are the columns that make up a memory, with the default for a missing column.
 var imported = []struct{ column, without string }{
 	{"content", ""}, {"id", "keys from the contents"}, {"category", "none"}, {"tags", "none"}, {"expanded_keywords", "none"},
@@ -75,14 +61,21 @@ var consulted = []string{"user_id", "deleted_at", "vault_path", "encrypted_conte
 // OpenClaudeMemory opens a PostgreSQL URL or the path of a SQLite file. user selects the memories of one user, and is required
 // if there are several. Close the source when done.
 func OpenClaudeMemory(ctx context.Context, location, table, user, namespace string) (_ *ClaudeMemory, err error) {
-	s := &ClaudeMemory{find: findSQLite, list: listSQLite, text: "CAST(%s AS text)", namespace: namespace, name: table, user: user}
+	s := &ClaudeMemory{
+		find: `SELECT (SELECT '"' || replace(name, '"', '""') || '"' FROM pragma_table_list WHERE name = $1 COLLATE NOCASE)`,
+		list: "SELECT name, type FROM pragma_table_xinfo($1) WHERE hidden <> 1",
+		text: "CAST(%s AS text)", namespace: namespace, name: table, user: user,
+	}
 	if strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://") {
 		config, err := pgx.ParseConfig(location)
 		if err != nil {
 			return nil, errors.New("the PostgreSQL URL is not valid") // the cause would show the password
 		}
 		maps.Copy(config.RuntimeParams, map[string]string{"default_transaction_read_only": "on", "timezone": "UTC", "datestyle": "ISO"})
-		s.find, s.list, s.text, s.db = findPostgres, listPostgres, "to_json(%s) #>> '{}'", stdlib.OpenDB(*config) // arrays as JSON, and times by RFC 3339
+		s.find, s.db = "SELECT to_regclass($1)::text", stdlib.OpenDB(*config)
+		s.list = "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute " +
+			"WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+		s.text = "to_json(%s) #>> '{}'" // arrays as JSON, and times by RFC 3339
 	} else if strings.Contains(location, "://") { // it may have a password, so it is not repeated
 		return nil, errors.New("the database must be a file, or a URL that begins with postgres:// or postgresql://")
 	} else if s.db, err = openSQLite(location); err != nil {
@@ -284,11 +277,11 @@ func (s *ClaudeMemory) Read(ctx context.Context, take func(Item) error) error {
 		if err := rows.Scan(into...); err != nil {
 			return fmt.Errorf("%s, row %d: %w", s.name, n, err)
 		}
-		r := row{position: fmt.Sprintf("%s row %d", s.name, n), content: content, values: map[string]string{}}
+		texts := map[string]string{}
 		for i, name := range names {
-			r.values[name] = values[i].String
+			texts[name] = values[i].String
 		}
-		item, err := s.item(r, links, keys)
+		item, err := s.item(n, content, texts, links, keys)
 		if err != nil {
 			return err
 		}
@@ -327,23 +320,18 @@ func (s *ClaudeMemory) readLinks(ctx context.Context) (map[string][]rowLink, err
 	return links, err
 }
 
-type row struct {
-	position string            // if it has no id
-	content  any               // a text, or something else
-	values   map[string]string // of the other columns, by name; empty for NULL
-}
-
-func (s *ClaudeMemory) item(r row, links map[string][]rowLink, keys occurrences) (Item, error) {
-	id, created := r.values["id"], r.values["created_at"]
-	position := r.position
+// item converts a row. Its values are those of the columns beside the content, by name, and empty for NULL.
+func (s *ClaudeMemory) item(n int64, column any, values map[string]string, links map[string][]rowLink, keys occurrences) (Item, error) {
+	id, created := values["id"], values["created_at"]
+	position := fmt.Sprintf("%s row %d", s.name, n)
 	if id != "" {
 		position = s.name + " " + strings.ToValidUTF8(id, "?")
 	}
-	content, ok := r.content.(string)
-	if bytes, blob := r.content.([]byte); blob {
+	content, ok := column.(string)
+	if bytes, blob := column.([]byte); blob {
 		content, ok = string(bytes), true
 	}
-	texts := append(slices.Collect(maps.Values(r.values)), content)
+	texts := append(slices.Collect(maps.Values(values)), content)
 	switch {
 	case slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }):
 		return skip(position, "not UTF-8", "the row is not UTF-8"), nil
@@ -351,16 +339,16 @@ func (s *ClaudeMemory) item(r row, links map[string][]rowLink, keys occurrences)
 		return skip(position, "no content", "the row has no text"), nil
 	}
 	item := Item{Position: position, Replaces: id != "", Memory: &triskelev1.Memory{
-		Namespace: s.namespace, Content: content, Category: r.values["category"], Source: clip.Text("claude-memory-mcp "+position, maxSource),
+		Namespace: s.namespace, Content: content, Category: values["category"], Source: clip.Text("claude-memory-mcp "+position, maxSource),
 	}}
 	m := item.Memory
-	m.Tags = item.list("tags", listOf(r.values["tags"], ","), maxTags)
-	m.ExpandedKeywords = item.list("keywords", listOf(r.values["expanded_keywords"], " "), maxKeywords)
-	m.Sensitive = item.sensitive(r.values["is_sensitive"])
-	s.importance(&item, r.values["importance"])
+	m.Tags = item.list("tags", listOf(values["tags"], ","), maxTags)
+	m.ExpandedKeywords = item.list("keywords", listOf(values["expanded_keywords"], " "), maxKeywords)
+	m.Sensitive = item.sensitive(values["is_sensitive"])
+	s.importance(&item, values["importance"])
 	m.CreatedAt = item.time("created_at", created)
-	m.UpdatedAt = item.time("updated_at", r.values["updated_at"])
-	if r.values["vault_path"] != "" || r.values["encrypted_content"] != "" {
+	m.UpdatedAt = item.time("updated_at", values["updated_at"])
+	if values["vault_path"] != "" || values["encrypted_content"] != "" {
 		item.note("secret not included", "the table has the text without its secret")
 	}
 	if id != "" {

@@ -54,8 +54,6 @@ type conversationFile struct {
 	size int64
 }
 
-var _ Source = (*Conversations)(nil)
-
 // compressed is the end of the names of sessions that Codex has compressed, as it does after a week.
 const compressed = ".zst"
 

@@ -37,7 +37,11 @@ func parseFrontMatter(note []byte) (frontMatter, string, *noteError) {
 	}
 	var raw map[string]any
 	if err := yaml.Unmarshal([]byte(head), &raw); err != nil {
-		return nil, "", &noteError{"front matter is not YAML", "the front matter is not a YAML mapping" + yamlLine(err), text}
+		detail := "the front matter is not a YAML mapping"
+		if line := lineOfError.FindString(err.Error()); line != "" { // the rest of the error may quote the note
+			detail += ", " + line
+		}
+		return nil, "", &noteError{"front matter is not YAML", detail, text}
 	}
 	matter := frontMatter{}
 	for key, value := range raw {
@@ -51,14 +55,6 @@ func parseFrontMatter(note []byte) (frontMatter, string, *noteError) {
 }
 
 var lineOfError = regexp.MustCompile(`line \d+`)
-
-// yamlLine returns the line of an error. The rest of the error's text may quote the note.
-func yamlLine(err error) string {
-	if line := lineOfError.FindString(err.Error()); line != "" {
-		return ", " + line
-	}
-	return ""
-}
 
 // cutFrontMatter separates a note's front matter from the rest, which is all of the note if there is none, or one that has an error.
 func cutFrontMatter(note string) (head, rest string, err *noteError) {

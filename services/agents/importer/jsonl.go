@@ -33,8 +33,6 @@ type JSONL struct {
 	Namespace, DefaultNamespace string
 }
 
-var _ Source = (*JSONL)(nil)
-
 // Total implements Source, in bytes.
 func (s *JSONL) Total() int64 { return s.Size }
 

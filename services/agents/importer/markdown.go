@@ -73,8 +73,6 @@ type storedPassage struct {
 	contents [sha256.Size]byte // as hashOf has them
 }
 
-var _ Source = (*Markdown)(nil)
-
 // OpenFolder opens a folder of notes. Links that lead out of it are not followed. Close it when done.
 func OpenFolder(folder, namespace string) (*Markdown, error) {
 	name, err := filepath.Abs(folder)

@@ -27,8 +27,6 @@ type Mem0 struct {
 	memories        []mem0Memory
 }
 
-var _ Source = (*Mem0)(nil)
-
 type mem0Memory struct {
 	ID         mem0ID
 	Memory     string

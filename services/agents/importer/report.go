@@ -57,11 +57,6 @@ func (r *Report) String() string {
 		}
 	}
 	b.WriteString("\n")
-	r.writeProblems(&b)
-	return b.String()
-}
-
-func (r *Report) writeProblems(b *strings.Builder) {
 	byReason := map[string][]Problem{}
 	var reasons []string
 	for _, p := range r.Problems {
@@ -83,7 +78,7 @@ func (r *Report) writeProblems(b *strings.Builder) {
 		if len(problems) > 1 {
 			times = fmt.Sprintf("%d times", len(problems))
 		}
-		fmt.Fprintf(b, "%s, %s\n", reason, times)
+		fmt.Fprintf(&b, "%s, %s\n", reason, times)
 		for _, p := range problems[:min(len(problems), shown)] {
 			b.WriteString("  " + p.Position)
 			if p.Detail != "" {
@@ -92,7 +87,8 @@ func (r *Report) writeProblems(b *strings.Builder) {
 			b.WriteString("\n")
 		}
 		if more := len(problems) - shown; more > 0 {
-			fmt.Fprintf(b, "  and %d more\n", more)
+			fmt.Fprintf(&b, "  and %d more\n", more)
 		}
 	}
+	return b.String()
 }

@@ -31,9 +31,6 @@ type Options struct {
 
 // Run imports a source. The report is valid even if Run returns an error.
 func Run(ctx context.Context, memories triskelev1.MemoryServiceClient, source Source, options Options) (*Report, error) {
-	if options.Progress == nil {
-		options.Progress = func(int64, *Report) {}
-	}
 	report := &Report{DryRun: options.DryRun, Outcome: Outcome{Problems: []Problem{}}, Namespaces: map[string]bool{}}
 	r := &run{Options: options, memories: memories, source: source, report: report}
 	return report, r.run(ctx)
@@ -98,7 +95,9 @@ func (r *run) acknowledge(b *batch) error {
 	for _, namespace := range b.spaces {
 		r.report.Namespaces[namespace] = true
 	}
-	r.Progress(b.done, r.report)
+	if r.Progress != nil {
+		r.Progress(b.done, r.report)
+	}
 	if i := slices.IndexFunc(b.Problems, func(p Problem) bool { return p.Skipped }); r.Strict && i >= 0 {
 		return errors.New(b.Problems[i].Position + ": " + b.Problems[i].Detail)
 	}
