@@ -25,22 +25,28 @@ type RecallOptions struct {
 func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) string {
 	var b strings.Builder
 	if resp.GetDegraded() {
-		for i, line := range wrap(resp.GetDegradedReason(), s.width()-2, 0) {
-			mark := "  "
-			if i == 0 {
-				mark = "! "
-			}
+		mark := "! "
+		for _, line := range wrap(resp.GetDegradedReason(), s.width()-2, 0) {
 			b.WriteString(s.Warn(mark+line) + "\n")
+			mark = "  "
 		}
 	}
 	switch {
 	case resp.GetNothingRelevant():
 		b.WriteString("nothing relevant\n")
-		s.closest(&b, resp.GetLeftOut())
+		for _, hit := range resp.GetLeftOut() { // the best
+			text := fmt.Sprintf("unlikely, %s: %s", Percent(hit.GetScore()), Plain(headline(hit.GetMemory())))
+			b.WriteString(s.Dim(strings.TrimRight(fit(text, s.width()), " ")) + "\n")
+		}
 	case len(resp.GetHits()) == 0:
 		b.WriteString("nothing found\n")
 	default:
-		b.WriteString(s.Bold(fmt.Sprintf("%3s  %-*s  %-4s  %-10s  %s", "#", columns(score(resp.GetHits()[0], resp))+s.bar(), scoreName(resp), "imp.", "created", "found by")) + "\n")
+		name := "score"
+		if resp.GetScoreScale() == triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY {
+			name = "relevant"
+		}
+		width := columns(score(resp.GetHits()[0], resp)) + s.bar()
+		b.WriteString(s.Bold(fmt.Sprintf("%3s  %-*s  %-4s  %-10s  %s", "#", width, name, "imp.", "created", "found by")) + "\n")
 	}
 	drawn := 0
 	for _, hit := range resp.GetHits() {
@@ -56,14 +62,6 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 	return b.String()
 }
 
-// closest names the best memories that were left out as unlikely.
-func (s Style) closest(b *strings.Builder, leftOut []*triskelev1.Hit) {
-	for _, hit := range leftOut {
-		text := fmt.Sprintf("unlikely, %s: %s", Percent(hit.GetScore()), Plain(headline(hit.GetMemory())))
-		b.WriteString(s.Dim(strings.TrimRight(fit(text, s.width()), " ")) + "\n")
-	}
-}
-
 // Percent writes a probability. It never rounds to certainty.
 func Percent(probability float64) string {
 	switch percent := 100 * probability; {
@@ -74,13 +72,6 @@ func Percent(probability float64) string {
 	default:
 		return fmt.Sprintf("%.0f %%", percent)
 	}
-}
-
-func scoreName(resp *triskelev1.RecallResponse) string {
-	if resp.GetScoreScale() == triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY {
-		return "relevant"
-	}
-	return "score"
 }
 
 // score writes a hit's score. A probability comes with its word.
@@ -105,7 +96,7 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	const indent = 5
 	found := strings.Join(legs, ", ")
 	if room := s.width() - len("  1    0.50  2006-01-02  ") - columns(score(hit, resp)) - s.bar(); columns(found) > room {
-		found = "\n" + strings.Repeat(" ", indent) + strings.Join(wrap(found, s.width()-indent, 0), "\n"+strings.Repeat(" ", indent))
+		found = "\n" + strings.Repeat(" ", indent) + s.Hanging(found, indent)
 		figures = strings.TrimRight(figures, " ")
 	}
 	b.WriteString(s.Bold(fmt.Sprintf("%3d", hit.GetRank())) + figures + found + "\n")

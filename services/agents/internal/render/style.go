@@ -190,7 +190,7 @@ func (s Style) block(b *strings.Builder, text string, indent, n int, paint func(
 
 // Paragraph wraps text to the style's width.
 func (s Style) Paragraph(text string) string {
-	return strings.Join(wrap(text, s.width(), 0), "\n") + "\n"
+	return s.Hanging(text, 0) + "\n"
 }
 
 // Hanging wraps a text that begins at column indent to the output's width. All lines but the first are indented.
