@@ -3,9 +3,9 @@
 //
 //  1. A program embeds Source in its flags. BeforeResolve reads the file that --config names, else the first
 //     candidate that exists.
-//  2. check refuses unknown keys.
-//  3. kong calls Resolve for flags that the command line does not set. Resolve finds the value in the command's
-//     section of the file, else at the top.
+//  2. read finds the values of flags, and refuses unknown keys.
+//  3. kong calls Resolve for flags that the command line does not set. The value of the command's section of the file counts,
+//     else that at the top.
 package settings
 
 import (
@@ -49,7 +49,7 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	if err != nil || f == nil {
 		return err
 	}
-	if err := f.check(ctx.Model.Node, f.root); err != nil {
+	if err := f.read(ctx.Model.Node, f.root); err != nil {
 		return err
 	}
 	ctx.AddResolver(f)
@@ -70,7 +70,9 @@ func Candidates(program string) (paths []string) {
 // file is a parsed file. It implements kong.Resolver.
 type file struct {
 	path string
-	root *yaml.Node // a mapping
+	root *yaml.Node                // a mapping
+	own  map[*kong.Flag]*yaml.Node // values in the section of a flag's command
+	top  map[string]*yaml.Node     // values at the top
 }
 
 // open parses the file at path, or the first candidate that exists if path is empty. It returns nil for none.
@@ -96,7 +98,7 @@ func open(path string, candidates []string) (*file, error) {
 }
 
 func parse(path string, text []byte) (*file, error) {
-	f := &file{path: path}
+	f := &file{path: path, own: map[*kong.Flag]*yaml.Node{}, top: map[string]*yaml.Node{}}
 	var document, second yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	err := decoder.Decode(&document)
@@ -123,36 +125,41 @@ func (f *file) wrong(at *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", f.path, at.Line, fmt.Sprintf(format, args...))
 }
 
-// check refuses a key that is no flag of the command, no command below it and, at the top, no variable.
-func (f *file) check(node *kong.Node, mapping *yaml.Node) error {
-	known := map[string]bool{}
-	for _, flag := range node.Flags {
-		if settable(flag) {
-			known[flag.Name] = true
-		}
-	}
+// read reads a command's section. It refuses a key that is no flag of the command, no command below it and, at the top, no variable.
+func (f *file) read(node *kong.Node, section *yaml.Node) error {
+	known := map[string]*kong.Flag{} // nil for a variable's
 	if node.Parent == nil {
 		_ = kong.Visit(node, func(v kong.Visitable, next kong.Next) error {
 			if flag, ok := v.(*kong.Flag); ok && settable(flag) {
 				for _, key := range keys(flag) {
-					known[key] = true
+					known[key] = nil
 				}
 			}
 			return next(nil)
 		})
 	}
+	for _, flag := range node.Flags {
+		if settable(flag) {
+			known[flag.Name] = flag
+		}
+	}
 	seen := map[string]bool{}
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		key, value := mapping.Content[i], mapping.Content[i+1]
+	for i := 0; i+1 < len(section.Content); i += 2 {
+		key, value := section.Content[i], section.Content[i+1]
+		flag, isKnown := known[key.Value]
 		child := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == key.Value })
 		switch {
 		case seen[key.Value]:
 			return f.wrong(key, "%q is set twice", key.Value)
 		case child >= 0 && value.Kind == yaml.MappingNode:
-			if err := f.check(node.Children[child], value); err != nil {
+			if err := f.read(node.Children[child], value); err != nil {
 				return err
 			}
-		case known[key.Value]:
+		case isKnown:
+			f.own[flag] = value
+			if node.Parent == nil {
+				f.top[key.Value] = value
+			}
 		case child >= 0:
 			return f.wrong(key, "%q is a command: its settings must follow below it, each as KEY: VALUE", key.Value)
 		default:
@@ -189,11 +196,16 @@ func variable(flag *kong.Flag) (name, value string, ok bool) {
 func (*file) Validate(*kong.Application) error { return nil }
 
 // Resolve implements kong.Resolver. It returns the file's text, unless a variable sets the flag.
-func (f *file) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
+func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if _, _, given := variable(flag); given || !settable(flag) {
 		return nil, nil
 	}
-	value := f.find(parent.Node(), flag)
+	value := f.own[flag]
+	for _, key := range keys(flag) {
+		if top := f.top[key]; value == nil && top != nil && top.Kind != yaml.MappingNode {
+			value = top
+		}
+	}
 	if value == nil {
 		return nil, nil
 	}
@@ -212,39 +224,6 @@ func (f *file) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any
 		return nil, f.wrong(value, "%v", err)
 	}
 	return text, nil
-}
-
-// find returns a flag's value in the command's own section, else at the top.
-func (f *file) find(node *kong.Node, flag *kong.Flag) *yaml.Node {
-	if value := entry(f.section(node), flag.Name); value != nil {
-		return value
-	}
-	for _, key := range keys(flag) {
-		if value := entry(f.root, key); value != nil && value.Kind != yaml.MappingNode {
-			return value
-		}
-	}
-	return nil
-}
-
-// section returns a command's section, or nil.
-func (f *file) section(node *kong.Node) *yaml.Node {
-	if node == nil || node.Parent == nil {
-		return f.root
-	}
-	return entry(f.section(node.Parent), node.Name)
-}
-
-func entry(mapping *yaml.Node, key string) *yaml.Node {
-	if mapping == nil || mapping.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i+1]
-		}
-	}
-	return nil
 }
 
 // text is a value as in an environment variable. Lists and maps are one line, with the flag's separator.
