@@ -19,50 +19,47 @@ func NotSent(err error) bool { return errors.Is(err, ErrWithdrawn) || errors.Is(
 
 type checksKey struct{}
 
-// checks is a linked list of checks, newest first.
-type checks struct {
-	before *checks
-	may    func(context.Context) (bool, error)
-}
+type check func(context.Context) (may bool, err error)
 
 // WithCheck returns a context with one more check. Each attempt of a request runs all checks of its context, once it
 // has a connection and before it sends its body.
 func WithCheck(ctx context.Context, may func(context.Context) (bool, error)) context.Context {
-	return context.WithValue(ctx, checksKey{}, &checks{checksOf(ctx), may})
+	return context.WithValue(ctx, checksKey{}, append([]check{may}, checksOf(ctx)...))
 }
 
-func checksOf(ctx context.Context) *checks {
-	c, _ := ctx.Value(checksKey{}).(*checks)
+func checksOf(ctx context.Context) []check {
+	c, _ := ctx.Value(checksKey{}).([]check)
 	return c
 }
 
 // delayBody delays reading a request's body until the checks of its context allow it. The server has the header by then.
 func delayBody(req *http.Request) {
 	ctx, get := req.Context(), req.GetBody
-	if checksOf(ctx) == nil {
+	checks := checksOf(ctx)
+	if len(checks) == 0 {
 		return
 	}
 	req.GetBody = func() (io.ReadCloser, error) {
 		body, err := get()
-		return &checkedBody{ReadCloser: body, ctx: ctx}, err
+		return &checkedBody{body, ctx, checks}, err
 	}
-	req.Body = &checkedBody{ReadCloser: req.Body, ctx: ctx}
+	req.Body = &checkedBody{req.Body, ctx, checks}
 }
 
 type checkedBody struct {
 	io.ReadCloser
 	ctx    context.Context
-	passed bool
+	checks []check // nil once they have passed
 }
 
 func (b *checkedBody) Read(p []byte) (int, error) {
-	for each := checksOf(b.ctx); each != nil && !b.passed; each = each.before {
-		if may, err := each.may(b.ctx); err != nil {
+	for _, check := range b.checks {
+		if may, err := check(b.ctx); err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrUnchecked, err)
 		} else if !may {
 			return 0, ErrWithdrawn
 		}
 	}
-	b.passed = true
+	b.checks = nil
 	return b.ReadCloser.Read(p)
 }
