@@ -107,7 +107,7 @@ func (b *roundRobin) UpdateState(state balancer.State) {
 		}
 		replicas.Set(child.Endpoint, known)
 		if child.State.ConnectivityState == connectivity.Ready {
-			picker.endpoints = append(picker.endpoints, endpoint{child.State.Picker, known})
+			picker.endpoints = append(picker.endpoints, endpoint{picker: child.State.Picker, replica: known})
 		}
 	}
 	b.replicas = replicas
@@ -120,6 +120,7 @@ func (b *roundRobin) UpdateState(state balancer.State) {
 type endpoint struct {
 	picker balancer.Picker
 	*replica
+	weight uint64 // by ranked
 }
 
 type picker struct {
@@ -148,20 +149,14 @@ const spareCalls = 16
 // when a replica comes or goes, only the keys that prefer it move (Thaler and Ravishankar, A name-based mapping scheme for
 // rendezvous, 1996). No replica runs more than twice its share (Mirrokni et al., Consistent hashing with bounded loads, 2016).
 func (p *picker) ranked(key string) (endpoints []endpoint, limit int64) {
-	type weighed struct {
-		endpoint
-		weight uint64
-	}
-	all := make([]weighed, len(p.endpoints))
-	for i, e := range p.endpoints {
-		all[i] = weighed{e, xxhash.Sum64String(key + "\x00" + e.address)}
+	endpoints = slices.Clone(p.endpoints)
+	for i := range endpoints {
+		e := &endpoints[i]
+		e.weight = xxhash.Sum64String(key + "\x00" + e.address)
 		limit += e.running.Load()
 	}
-	slices.SortFunc(all, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
-	for _, e := range all {
-		endpoints = append(endpoints, e.endpoint)
-	}
-	return endpoints, spareCalls + 2*limit/int64(len(all))
+	slices.SortFunc(endpoints, func(a, b endpoint) int { return cmp.Compare(b.weight, a.weight) })
+	return endpoints, spareCalls + 2*limit/int64(len(endpoints))
 }
 
 // Pick implements balancer.Picker.

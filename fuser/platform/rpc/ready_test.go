@@ -24,7 +24,7 @@ func TestConnectionThatIsNotReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		known := &replica{breaker: resilience.NewBreaker(nil)}
-		p := &picker{endpoints: []endpoint{{one{}, known}}}
+		p := &picker{endpoints: []endpoint{{picker: one{}, replica: known}}}
 		end := func(with balancer.DoneInfo) {
 			result, err := p.Pick(balancer.PickInfo{Ctx: context.Background()})
 			if err != nil {
