@@ -36,8 +36,8 @@ func (g *Gateway) ask(ctx context.Context, s search) (out outcome) {
 	resp, err := call(ctx, leg.dependency, func(ctx context.Context) (resp *triskelev1.SearchResponse, err error) {
 		out.queued = time.Since(start)
 		if resp, out.hedged, err = leg.search(ctx, s.request, config.Hedge && s.pressure.Limit == 0); err == nil {
-			if out.answer.hits, err = readAnswer(resp, s.depth); err == nil {
-				out.answer.SearchResponse = resp
+			if out.hits, err = readAnswer(resp, s.depth); err == nil {
+				out.answer = resp
 			}
 		}
 		return resp, err

@@ -34,9 +34,9 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 		switch {
 		case !o.comparable():
 		case len(ids) == 0:
-			o.answer.complete = o.exhausted() || r.fusion.Method != calibrated || o.answer.GetScoreKind() == triskelev1.ScoreKind_SCORE_KIND_COSINE
+			o.complete = o.exhausted() || r.fusion.Method != calibrated || o.answer.GetScoreKind() == triskelev1.ScoreKind_SCORE_KIND_COSINE
 		case left < budget.MinLeg:
-			o.answer.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
+			o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
 		default:
 			scoring = append(scoring, func() { g.scoreByIDs(ctx, r.req, o, ids) })
 		}
@@ -48,21 +48,21 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 func (o *outcome) comparable() bool {
 	switch o.answer.GetScoreKind() {
 	case triskelev1.ScoreKind_SCORE_KIND_BM25, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, triskelev1.ScoreKind_SCORE_KIND_COSINE:
-		return len(o.answer.hits) > 0 && o.weight > 0
+		return len(o.hits) > 0 && o.weight > 0
 	}
 	return false
 }
 
 // exhausted says whether a leg returned every memory that has a score. A text that doesn't match has none.
 func (o *outcome) exhausted() bool {
-	return o.answer.GetScoreKind() != triskelev1.ScoreKind_SCORE_KIND_COSINE && len(o.answer.hits) < o.depth && o.minScore == nil &&
+	return o.answer.GetScoreKind() != triskelev1.ScoreKind_SCORE_KIND_COSINE && len(o.hits) < o.depth && o.minScore == nil &&
 		o.state != triskelev1.LegState_LEG_STATE_TRUNCATED
 }
 
 // elsewhere returns the ids of the hits that only other legs found in the namespace.
 func elsewhere(outcomes []outcome, of int) []string {
-	seen := make(map[string]bool, 3*len(outcomes[of].answer.hits))
-	for _, hit := range outcomes[of].answer.hits {
+	seen := make(map[string]bool, 3*len(outcomes[of].hits))
+	for _, hit := range outcomes[of].hits {
 		seen[hit.ID] = true
 	}
 	var ids []string
@@ -70,7 +70,7 @@ func elsewhere(outcomes []outcome, of int) []string {
 		if i == of || o.namespace != outcomes[of].namespace {
 			continue
 		}
-		for _, hit := range o.answer.hits {
+		for _, hit := range o.hits {
 			if !seen[hit.ID] {
 				seen[hit.ID] = true
 				ids = append(ids, hit.ID)
@@ -84,13 +84,13 @@ func elsewhere(outcomes []outcome, of int) []string {
 func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest, o *outcome, ids []string) {
 	start := time.Now()
 	completion := &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
-	o.answer.completion = completion
+	o.completion = completion
 	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer, TextOf: req.GetTextOf(), Filter: req.GetFilter(), Borrow: o.borrow}
 	if vector := o.answer.GetVector(); len(vector) > 0 {
 		query.Vector = vector
 	}
 	var err error
-	o.answer.others, err = call(ctx, g.legs[o.leg].dependency, func(ctx context.Context) ([]fusion.Scored, error) {
+	o.others, err = call(ctx, g.legs[o.leg].dependency, func(ctx context.Context) ([]fusion.Scored, error) {
 		resp, err := g.legs[o.leg].ScoreByIds(ctx, query)
 		if err != nil {
 			return nil, err
@@ -103,8 +103,8 @@ func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest,
 	case err != nil:
 		_, completion.MissingReason = g.failure(ctx, o.name, err, time.Since(start))
 	}
-	o.answer.complete = err == nil
-	completion.Scored, completion.Spent = int32(len(o.answer.others)), durationpb.New(time.Since(start))
+	o.complete = err == nil
+	completion.Scored, completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
 }
 
 // readScores checks a leg's scores: finite, of the search's kind, and one at most for each of the ids.

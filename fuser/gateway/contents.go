@@ -31,7 +31,7 @@ func (g *Gateway) checkNamespaces(ctx context.Context, r *recall, outcomes []out
 	unknown := make([]bool, len(namespaces))
 	var asking []func()
 	for i, namespace := range namespaces {
-		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.answer.hits) > 0 }) {
+		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.hits) > 0 }) {
 			continue
 		}
 		asking = append(asking, func() {

@@ -23,8 +23,9 @@ type search struct {
 	request  *triskelev1.SearchRequest
 }
 
-// ending says how a search ended.
-type ending struct {
+// outcome is a search, how it ended, and the leg's answer.
+type outcome struct {
+	search
 	state    triskelev1.LegState
 	reason   string
 	began    time.Time     // zero if the leg was not asked
@@ -34,23 +35,13 @@ type ending struct {
 	late     bool  // skipped for lack of time
 	unneeded bool  // ended or skipped because the recall has to fail
 	refusal  error // the leg found the request itself invalid
-}
-
-// legAnswer is a leg's answer, after it was checked. The message is nil if there is none.
-type legAnswer struct {
-	*triskelev1.SearchResponse
-	hits []fusion.Hit // as the message's
+	// The answer was checked. It is nil if there is none.
+	answer *triskelev1.SearchResponse
+	hits   []fusion.Hit // as the answer's
 	// The following come from complete:
 	others     []fusion.Scored // scores of other legs' hits
 	complete   bool            // every other leg's hit has its score, if there is one
 	completion *triskelev1.ScoreCompletion
-}
-
-// outcome is a search, how it ended, and the leg's answer.
-type outcome struct {
-	search
-	ending
-	answer legAnswer
 }
 
 // answered says whether the leg searched.
@@ -128,7 +119,7 @@ func (g *Gateway) searches(r *recall) []outcome {
 				ReturnVector: r.settings[0].completing(),
 				MarkExact:    r.fusion.ExactBonus > 0 || r.fusion.Method == calibrated,
 			}}
-			outcomes = append(outcomes, outcome{search: s, ending: ending{state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off}})
+			outcomes = append(outcomes, outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off})
 		}
 	}
 	return outcomes
@@ -146,11 +137,20 @@ func (g *Gateway) search(ctx context.Context, r *recall, outcomes []outcome) {
 	results := make(chan ended, len(outcomes)) // has room for all: a search that is not waited for does not block
 	running := map[int]bool{}
 	for _, i := range g.slowestLast(outcomes) {
-		if g.allot(ctx, &outcomes[i], r.plan.Legs) {
-			running[i] = true
-			s := outcomes[i].search
-			g.workers.Go(func() { results <- ended{i, g.ask(searching, s)} })
+		o := &outcomes[i]
+		if o.off != "" {
+			continue
 		}
+		var tooLittle string
+		if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Allot(r.plan.Legs, o.deadline); tooLittle != "" {
+			o.reason, o.late = tooLittle, true
+			_, span := g.startLeg(ctx, o.search)
+			endLeg(span, *o)
+			continue
+		}
+		running[i] = true
+		s := o.search
+		g.workers.Go(func() { results <- ended{i, g.ask(searching, s)} })
 	}
 	for len(running) > 0 {
 		result := <-results
@@ -178,21 +178,6 @@ func (g *Gateway) slowestLast(outcomes []outcome) []int {
 		return cmp.Compare(g.legs[outcomes[a].leg].latency.Median(), g.legs[outcomes[b].leg].latency.Median())
 	})
 	return order
-}
-
-// allot gives a search its part of the legs' time. It returns false if the leg is off or the time is too little.
-func (g *Gateway) allot(ctx context.Context, o *outcome, legs time.Duration) bool {
-	if o.off != "" {
-		return false
-	}
-	var tooLittle string
-	if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Allot(legs, o.deadline); tooLittle != "" {
-		o.reason, o.late = tooLittle, true
-		_, span := g.startLeg(ctx, o.search)
-		endLeg(span, *o)
-		return false
-	}
-	return true
 }
 
 // errUnneeded ends the outstanding searches of a recall that has to fail.

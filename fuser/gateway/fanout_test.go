@@ -36,7 +36,7 @@ func TestOverlapOfLongLists(t *testing.T) {
 	outcomes := make([]outcome, 3)
 	for leg := range outcomes {
 		for i := range n {
-			outcomes[leg].answer.hits = append(outcomes[leg].answer.hits, fusion.Hit{ID: fmt.Sprintf("%032d", (leg+1)*n/3+i)})
+			outcomes[leg].hits = append(outcomes[leg].hits, fusion.Hit{ID: fmt.Sprintf("%032d", (leg+1)*n/3+i)})
 		}
 	}
 	start := time.Now()

@@ -23,7 +23,7 @@ func (r *recall) noteLegs(outcomes []outcome) {
 			continue
 		}
 		leg := recent.Leg{
-			Name: o.name, State: o.state, Reason: o.reason, Budget: o.budget, Spent: o.spent, Queued: o.queued, Hits: len(o.answer.hits), Unneeded: o.unneeded,
+			Name: o.name, State: o.state, Reason: o.reason, Budget: o.budget, Spent: o.spent, Queued: o.queued, Hits: len(o.hits), Unneeded: o.unneeded,
 		}
 		if !o.began.IsZero() {
 			leg.Start = o.began.Sub(r.start)

@@ -271,7 +271,7 @@ func lists(outcomes []outcome) []fusion.List {
 	return slice.Map(outcomes, func(o outcome) fusion.List {
 		return fusion.List{
 			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Trust: o.trust * o.answer.GetCoverage(),
-			Kind: o.answer.GetScoreKind(), Hits: o.answer.hits, Others: o.answer.others, Complete: o.answer.complete, Answered: o.answered(),
+			Kind: o.answer.GetScoreKind(), Hits: o.hits, Others: o.others, Complete: o.complete, Answered: o.answered(),
 			Coverage: o.answer.GetCoverage(), Attainable: o.answer.GetAttainable(), Memories: o.answer.GetMemories(), Terms: int(o.answer.GetTerms()),
 		}
 	})

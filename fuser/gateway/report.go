@@ -44,11 +44,11 @@ func reports(outcomes []outcome, method triskelev1.FusionMethod, scales []fusion
 			weight *= 1 + merged[i].Trust
 		}
 		out[i] = &triskelev1.LegReport{
-			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(a.hits)),
+			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(o.hits)),
 			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: weight, Coverage: a.GetCoverage(), ScoreKind: a.GetScoreKind(),
-			Behind: a.GetBehind(), Stale: a.GetStale(), Age: a.GetAge(), Away: a.GetAway(), Completion: a.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
+			Behind: a.GetBehind(), Stale: a.GetStale(), Age: a.GetAge(), Away: a.GetAway(), Completion: o.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
-		if len(a.hits) > 0 && len(scales) > 0 {
+		if len(o.hits) > 0 && len(scales) > 0 {
 			out[i].Normalization = &triskelev1.Normalization{Low: scales[i].Low, High: scales[i].High, ByRank: scales[i].ByRank}
 		}
 	}
@@ -76,7 +76,7 @@ func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 // lenders returns the legs whose score for a memory is partly its neighbours'.
 func lenders(f fusion.Fused, outcomes []outcome) (legs []string) {
 	for _, o := range outcomes {
-		if o.namespace == f.Namespace && slices.ContainsFunc(o.answer.hits, func(h fusion.Hit) bool { return h.ID == f.ID && h.Lent }) {
+		if o.namespace == f.Namespace && slices.ContainsFunc(o.hits, func(h fusion.Hit) bool { return h.ID == f.ID && h.Lent }) {
 			legs = append(legs, o.name)
 		}
 	}

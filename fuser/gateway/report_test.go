@@ -12,7 +12,7 @@ import (
 // TestAwayIsSaidOnce: legs whose databases do not answer are named once, however many namespaces they searched.
 func TestAwayIsSaidOnce(t *testing.T) {
 	searched := func(leg, namespace string, away bool, age time.Duration) outcome {
-		return outcome{search: search{name: leg, namespace: namespace}, answer: legAnswer{SearchResponse: &triskelev1.SearchResponse{Away: away, Age: durationpb.New(age)}}}
+		return outcome{search: search{name: leg, namespace: namespace}, answer: &triskelev1.SearchResponse{Away: away, Age: durationpb.New(age)}}
 	}
 	lexical, lexical2 := searched("lexical", "a", true, 3123*time.Millisecond), searched("lexical", "b", true, 5*time.Second)
 	dense, graph := searched("dense", "a", true, time.Second), searched("graph", "a", true, 0)

@@ -83,7 +83,7 @@ func endLeg(span trace.Span, o outcome) {
 	span.SetAttributes(
 		attribute.String("triskele.state", stateName(o.state)),
 		attribute.String("triskele.reason", o.reason),
-		attribute.Int("triskele.hits", len(o.answer.hits)),
+		attribute.Int("triskele.hits", len(o.hits)),
 		attribute.Int64("triskele.behind", o.answer.GetBehind()),
 		attribute.Int64("triskele.spent_us", o.spent.Microseconds()),
 		attribute.Int64("triskele.queued_us", o.queued.Microseconds()),
@@ -104,13 +104,13 @@ func endLeg(span trace.Span, o outcome) {
 func overlap(outcomes []outcome, k int) (share float64, compared bool) {
 	pairs := 0
 	for i, a := range outcomes {
-		first := a.answer.hits[:min(k, len(a.answer.hits))]
+		first := a.hits[:min(k, len(a.hits))]
 		ids := make(map[string]bool, len(first))
 		for _, hit := range first {
 			ids[hit.ID] = true
 		}
 		for _, b := range outcomes[i+1:] {
-			second := b.answer.hits[:min(k, len(b.answer.hits))]
+			second := b.hits[:min(k, len(b.hits))]
 			if a.namespace != b.namespace || len(first) == 0 || len(second) == 0 {
 				continue
 			}
