@@ -227,6 +227,12 @@ func ParsePolicies(text []byte) (map[string]*triskelev1.RecallPolicy, error) {
 		return nil, fmt.Errorf("--policies: %w", err)
 	}
 	policies := map[string]*triskelev1.RecallPolicy{}
+	blank := func(r rune) rune { // leaves the ends of lines
+		if r == '\n' {
+			return r
+		}
+		return ' '
+	}
 	decoder := json.NewDecoder(bytes.NewReader(text)) // in the file's order, with offsets
 	_, _ = decoder.Token()
 	for decoder.More() {
@@ -243,12 +249,4 @@ func ParsePolicies(text []byte) (map[string]*triskelev1.RecallPolicy, error) {
 		}
 	}
 	return policies, nil
-}
-
-// blank leaves the ends of lines.
-func blank(r rune) rune {
-	if r == '\n' {
-		return r
-	}
-	return ' '
 }

@@ -48,20 +48,17 @@ func (g *Gateway) newDependency(name string, limit int) *dependency {
 	if limit > 0 {
 		slots = semaphore.NewWeighted(int64(limit))
 	}
-	changed := func(open bool) { g.breakerChanged(name, open) }
-	return &dependency{name: name, limit: limit, slots: slots, breaker: resilience.NewBreaker(changed), log: g.log}
-}
-
-// breakerChanged logs and counts that a circuit breaker opened or closed.
-func (g *Gateway) breakerChanged(name string, open bool) {
-	change := int64(-1)
-	if open {
-		change = 1
-		g.log.Warn("circuit breaker opened after repeated failures", "leg", name)
-	} else {
-		g.log.Info("circuit breaker closed", "leg", name)
+	changed := func(open bool) { // logs and counts that the circuit breaker opened or closed
+		change := int64(-1)
+		if open {
+			change = 1
+			g.log.Warn("circuit breaker opened after repeated failures", "leg", name)
+		} else {
+			g.log.Info("circuit breaker closed", "leg", name)
+		}
+		g.open.Add(context.Background(), change, metric.WithAttributes(attribute.String("leg", name)))
 	}
-	g.open.Add(context.Background(), change, metric.WithAttributes(attribute.String("leg", name)))
+	return &dependency{name: name, limit: limit, slots: slots, breaker: resilience.NewBreaker(changed), log: g.log}
 }
 
 // notCalledError says why a dependency was not called.

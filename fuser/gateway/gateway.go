@@ -14,8 +14,10 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"sync"
 
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -60,3 +62,26 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 
 // Close ends the goroutines that wait for calls.
 func (g *Gateway) Close() { g.workers.Close() }
+
+// GetIndexStatus implements triskelev1.RecallServiceServer.
+func (g *Gateway) GetIndexStatus(ctx context.Context, req *triskelev1.RecallServiceGetIndexStatusRequest) (*triskelev1.RecallServiceGetIndexStatusResponse, error) {
+	resp := &triskelev1.RecallServiceGetIndexStatusResponse{Legs: make([]*triskelev1.LegIndexStatus, len(g.config.Legs))}
+	ctx, cancel := context.WithTimeout(ctx, g.config.Budget.Max)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i, leg := range g.config.Legs {
+		wg.Go(func() {
+			out := &triskelev1.LegIndexStatus{Leg: leg.Name}
+			st, err := caught(ctx, g.log, leg.Name, func() (*triskelev1.GetIndexStatusResponse, error) {
+				return g.legs[i].GetIndexStatus(ctx, &triskelev1.GetIndexStatusRequest{Namespace: req.GetNamespace()})
+			})
+			if err != nil {
+				_, out.Error = g.failure(ctx, leg.Name, err, g.config.Budget.Max)
+			}
+			out.Status = st
+			resp.Legs[i] = out
+		})
+	}
+	wg.Wait()
+	return resp, nil
+}

@@ -64,7 +64,8 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	resp.TraceId = id
 	resp.Spent = durationpb.New(time.Since(start))
 	if resp.GetDegraded() {
-		g.log.WarnContext(ctx, "degraded recall", "legs", legStates(resp.GetLegs()), "reason", resp.GetDegradedReason())
+		legs := slice.Map(resp.GetLegs(), func(l *triskelev1.LegReport) string { return l.GetLeg() + " " + stateName(l.GetState()) })
+		g.log.WarnContext(ctx, "degraded recall", "legs", strings.Join(legs, ", "), "reason", resp.GetDegradedReason())
 	}
 	return resp, nil
 }

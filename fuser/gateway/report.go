@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/platform/slice"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -107,11 +106,6 @@ var missed = map[triskelev1.LegState]string{
 	triskelev1.LegState_LEG_STATE_SKIPPED:   "was skipped",
 }
 
-// legStates lists each leg's state for the log.
-func legStates(reports []*triskelev1.LegReport) string {
-	return strings.Join(slice.Map(reports, func(l *triskelev1.LegReport) string { return l.GetLeg() + " " + stateName(l.GetState()) }), ", ")
-}
-
 // degradation is a sentence for models about the parts that are missing, "" if there are none.
 func degradation(outcomes []outcome, more []string) string {
 	var parts []string
@@ -120,7 +114,11 @@ func degradation(outcomes []outcome, more []string) string {
 	}
 	for _, o := range outcomes {
 		if o.answer.GetStale() {
-			parts = append(parts, staleness(o))
+			part := fmt.Sprintf("the %s leg does not know of the latest writes to %s yet", o.name, o.namespace)
+			if behind := o.answer.GetBehind(); behind > 0 {
+				part += fmt.Sprintf(" (%d behind)", behind)
+			}
+			parts = append(parts, part)
 		}
 		if !o.lost() {
 			continue
@@ -161,15 +159,6 @@ func remembered(outcomes []outcome) string {
 	default:
 		return fmt.Sprintf("the %s and %s legs searched what they had in memory up to %v ago (their databases do not answer)", strings.Join(legs[:last], ", "), legs[last], oldest)
 	}
-}
-
-// staleness says that a leg's index lacked the write that the request asked for.
-func staleness(o outcome) string {
-	sentence := fmt.Sprintf("the %s leg does not know of the latest writes to %s yet", o.name, o.namespace)
-	if behind := o.answer.GetBehind(); behind > 0 {
-		sentence += fmt.Sprintf(" (%d behind)", behind)
-	}
-	return sentence
 }
 
 // stateName is a state without its prefix: "TIMED_OUT".

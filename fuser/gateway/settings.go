@@ -184,20 +184,16 @@ func (g *Gateway) resolvePolicies() error {
 	for _, namespace := range slices.Sorted(maps.Keys(g.config.Policies)) { // a namespace follows those above it
 		policy := g.config.Policies[namespace]
 		resolved := g.apply(g.policyOf(namespace), policy, "the policy of the namespace")
-		if err := cmp.Or(checkKey(namespace), rpc.FromViolations("", protovalidate.Validate(policy)), g.checkNames(policy), g.checkLegs(resolved)); err != nil {
+		var noNamespace error
+		if namespace != "" && protovalidate.Validate(&triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace}) != nil {
+			noNamespace = errors.New("is no namespace; a policy also holds for the namespaces below its own")
+		}
+		if err := cmp.Or(noNamespace, rpc.FromViolations("", protovalidate.Validate(policy)), g.checkNames(policy), g.checkLegs(resolved)); err != nil {
 			return fmt.Errorf("policy of namespace %q: %s", namespace, status.Convert(err).Message())
 		}
 		g.policies[namespace] = resolved
 	}
 	return nil
-}
-
-// checkKey refuses what is no namespace.
-func checkKey(namespace string) error {
-	if namespace == "" || protovalidate.Validate(&triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace}) == nil {
-		return nil
-	}
-	return errors.New("is no namespace; a policy also holds for the namespaces below its own")
 }
 
 // policyOf returns the settings of the nearest namespace above, or the namespace itself, that has a policy.

@@ -11,12 +11,14 @@ import (
 // maxSurrounded is the most hits whose surroundings are fetched, as the memory service has it.
 const maxSurrounded = 100
 
+// key is a memory's among all namespaces.
+type key struct{ namespace, id string }
+
 // surround fetches what stands beside the best hits in their threads. Each memory is given once, with the best hit that it
 // stands beside, and a hit never. lost has a sentence for each namespace whose surroundings could not be fetched.
 func (g *Gateway) surround(ctx context.Context, r *recall, hits []*triskelev1.Hit) (lost []string) {
 	ctx, cancel := context.WithTimeout(ctx, g.forMemory(r))
 	defer cancel()
-	type key struct{ namespace, id string }
 	given, byID, ids := map[key]bool{}, map[key]*triskelev1.Hit{}, map[string][]string{}
 	for i, hit := range hits {
 		k := key{hit.GetNamespace(), hit.GetId()}
@@ -62,7 +64,6 @@ func (g *Gateway) surround(ctx context.Context, r *recall, hits []*triskelev1.Hi
 
 // belowSuccessors moves each superseded memory behind the one that superseded it, if that is among the winners too.
 func belowSuccessors(winners []winner) []winner {
-	type key struct{ namespace, id string }
 	at := make(map[key]int, len(winners))
 	for i, w := range winners {
 		at[key{w.Namespace, w.ID}] = i
