@@ -74,28 +74,24 @@ func (l *limits) take(token Token, namespace string, n int) error {
 	if amount == 0 || n == 0 {
 		return nil
 	}
-	wait, ever := l.reserve(holder{token.ID, amount}, namespace, n, time.Now())
-	if ever && wait == 0 {
+	now := time.Now()
+	l.mu.Lock()
+	reservation := l.bucket(holder{token.ID, amount}, namespace, now).ReserveN(now, n)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	l.mu.Unlock()
+	if reservation.OK() && wait == 0 {
 		return nil
 	}
 	text := fmt.Sprintf("the token "+l.what+" in this namespace", amount)
-	if !ever {
+	if !reservation.OK() {
 		return status.Error(codes.ResourceExhausted, text)
 	}
 	st := status.Newf(codes.ResourceExhausted, "%s: try again in %v", text, wait.Truncate(time.Second)+time.Second)
 	st, _ = st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)}) // never fails
 	return st.Err()
-}
-
-// reserve takes n from a bucket, or returns the time to wait. ever is false if n exceeds the burst.
-func (l *limits) reserve(by holder, namespace string, n int, now time.Time) (wait time.Duration, ever bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	reservation := l.bucket(by, namespace, now).ReserveN(now, n)
-	if wait = reservation.DelayFrom(now); wait > 0 {
-		reservation.CancelAt(now)
-	}
-	return wait, reservation.OK()
 }
 
 // bucket returns the bucket of a token's namespace.

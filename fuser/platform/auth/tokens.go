@@ -196,20 +196,16 @@ func WriteTokens(path string, tokens []Token) error {
 	}
 	return replace.File(path, func(part *os.File) error {
 		_, err := part.Write(append(text, '\n'))
-		if info, statErr := os.Stat(path); statErr == nil { // a gateway of another user can still read it
-			err = errors.Join(err, imitate(part, info))
+		old, statErr := os.Stat(path)
+		if statErr != nil {
+			return err
 		}
-		return err
+		made, statErr := part.Stat()
+		if statErr != nil {
+			return errors.Join(err, statErr)
+		}
+		return errors.Join(err, keepOwner(old, made, part.Chown), part.Chmod(old.Mode().Perm())) // a gateway of another user can still read it
 	})
-}
-
-// imitate gives a new file the owner, group and mode of an old one.
-func imitate(file *os.File, old fs.FileInfo) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	return errors.Join(keepOwner(old, info, file.Chown), file.Chmod(old.Mode().Perm()))
 }
 
 // verify returns the record of a caller's token.

@@ -85,14 +85,10 @@ func inFull(message protoreflect.MessageDescriptor, value any) (found bool) {
 			found = inFull(field.Message(), inner) || found
 		case field.Enum() != nil:
 			if short, ok := inner.(string); ok && field.Enum().Values().ByName(protoreflect.Name(short)) == nil {
-				object[name], found = longName(field.Enum(), short), true
+				first := string(field.Enum().Values().Get(0).Name()) // UNSPECIFIED; all names begin as it does
+				object[name], found = strings.TrimSuffix(first, "UNSPECIFIED")+strings.ToUpper(short), true
 			}
 		}
 	}
 	return found
-}
-
-// longName returns a value's name in the contract. All begin as that of the value 0 does.
-func longName(enum protoreflect.EnumDescriptor, short string) string {
-	return strings.TrimSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED") + strings.ToUpper(short)
 }

@@ -12,7 +12,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // messageTime bounds the arrival of a large message and the call's end behind it, since it holds memory that others wait for.
@@ -163,4 +165,79 @@ func validate(message proto.Message) error {
 		err = protovalidate.Validate(message)
 	}
 	return FromViolations("", err)
+}
+
+// maxNesting bounds the depth of messages. The contract allows 32 levels of metadata, of three messages each.
+const maxNesting = 128
+
+// decode returns INVALID_ARGUMENT if the bytes are no such message.
+func decode(data []byte, message proto.Message) error {
+	if (proto.UnmarshalOptions{RecursionLimit: maxNesting}).Unmarshal(data, message) == nil {
+		return nil
+	}
+	return status.Error(codes.InvalidArgument, "the request is not a valid protobuf message, or one that is nested too deeply")
+}
+
+// Estimated bytes beside texts: for a message, for each field of its type, and for each value sent.
+const (
+	messageCost = 48
+	fieldCost   = 20
+	valueCost   = 32
+)
+
+// cost estimates the bytes of an encoded message once it is decoded, down to depth levels.
+func cost(data []byte, descriptor protoreflect.MessageDescriptor, depth int) int {
+	total := messageCost + fieldCost*descriptor.Fields().Len() + len(data)
+	for len(data) > 0 {
+		number, wire, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return total
+		}
+		data = data[n:]
+		n = protowire.ConsumeFieldValue(number, wire, data)
+		if n < 0 {
+			return total
+		}
+		value := data[:n]
+		data = data[n:]
+		total += valueCost
+		field := descriptor.Fields().ByNumber(number)
+		if field == nil || wire != protowire.BytesType || field.Message() == nil || depth == 0 {
+			continue
+		}
+		nested, _ := protowire.ConsumeBytes(value)
+		total += cost(nested, field.Message(), depth-1) - len(nested)
+	}
+	return total
+}
+
+// SendTime bounds how long a receiver may block the next message of a stream. A sleeping laptop blocks for ever.
+const SendTime = 30 * time.Second
+
+// SendInTime sends a message of a stream. The error is DEADLINE_EXCEEDED if the receiver takes none within limit. The
+// handler must then return, which ends the stream and the send.
+func SendInTime[T any](send func(T) error, message T, limit time.Duration) error {
+	_, err := inTime(limit, "the client read nothing for %v", func() (struct{}, error) { return struct{}{}, send(message) })
+	return err
+}
+
+// inTime returns what do returns, or an error after limit. do must end with its call.
+func inTime[T any](limit time.Duration, late string, do func() (T, error)) (out T, err error) {
+	type outcome struct {
+		out T
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		out, err := do()
+		done <- outcome{out, err}
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case o := <-done:
+		return o.out, o.err
+	case <-timer.C:
+		return out, status.Errorf(codes.DeadlineExceeded, late, limit)
+	}
 }

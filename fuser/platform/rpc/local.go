@@ -277,12 +277,6 @@ type localCalls struct {
 	workers *workers.Pool
 }
 
-func newLocalCalls() *localCalls {
-	c := &localCalls{workers: workers.NewPool()}
-	c.killed, c.kill = context.WithCancel(context.Background())
-	return c
-}
-
 // localCall is a call that runs in a goroutine of its own.
 type localCall struct {
 	ended, killed <-chan struct{}

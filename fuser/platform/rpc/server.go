@@ -22,6 +22,7 @@ import (
 	"net"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"google.golang.org/grpc"
@@ -30,10 +31,14 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/settings"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/platform/workers"
 )
 
 const (
@@ -94,8 +99,9 @@ func NewServer(tel *telemetry.Service, log *slog.Logger) *Server {
 	}
 	s = &Server{
 		registrar: &registrar{Server: grpc.NewServer(options...), memory: newMessageMemory(), log: log},
-		health:    health.NewServer(), muxer: mux, stats: observed, local: newLocalCalls(),
+		health:    health.NewServer(), muxer: mux, stats: observed, local: &localCalls{workers: workers.NewPool()},
 	}
+	s.local.killed, s.local.kill = context.WithCancel(context.Background())
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s, s.health)
 	reflection.Register(s)
@@ -120,9 +126,7 @@ func (s *Server) HTTP() net.Listener {
 }
 
 // Ready sets health to SERVING, for the server and each of its services.
-func (s *Server) Ready() {
-	s.setAll(healthpb.HealthCheckResponse_SERVING)
-}
+func (s *Server) Ready() { s.setAll(healthpb.HealthCheckResponse_SERVING) }
 
 // Serving says whether health is SERVING.
 func (s *Server) Serving() bool {
@@ -231,4 +235,33 @@ func Listen(address string, remote bool) (net.Listener, error) {
 		return nil, settings.Wrong(fmt.Errorf("listen address %s %w", address, ErrNotLoopback))
 	}
 	return net.Listen("tcp", address)
+}
+
+// NameOf returns the name of a method in calls, such as /triskele.v1.RecallService/Recall.
+func NameOf(method protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())
+}
+
+// NewMessage returns an empty message of the type that was generated for a description. It panics if this program has none.
+func NewMessage(described protoreflect.MessageDescriptor) proto.Message {
+	generated, err := protoregistry.GlobalTypes.FindMessageByName(described.FullName())
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", described.FullName(), err))
+	}
+	return generated.New().Interface()
+}
+
+// CompileRules compiles the validation rules of all requests of the server's services. Otherwise the first call of
+// each kind waits for it, ten milliseconds or more. A program that ends after one call needs none.
+func (s *Server) CompileRules() {
+	for name := range s.GetServiceInfo() {
+		found, _ := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+		service, known := found.(protoreflect.ServiceDescriptor)
+		if !known {
+			continue
+		}
+		for i := range service.Methods().Len() {
+			_ = protovalidate.Validate(NewMessage(service.Methods().Get(i).Input())) // compiles the rules
+		}
+	}
 }

@@ -12,11 +12,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
-
-	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
 // Scraped makes Process.Metrics serve the metrics of all services.
@@ -66,14 +63,4 @@ func Must[T any](instrument T, err error) T {
 		panic(err)
 	}
 	return instrument
-}
-
-// countPanics reports the panics of the whole process. One service has to do it.
-func countPanics(provider metric.MeterProvider) {
-	Must(provider.Meter(ScopeName).Int64ObservableCounter("triskele.panics",
-		metric.WithDescription("Panics caught, in calls and in background work; the log has their stacks."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(panics.Count())
-			return nil
-		})))
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
@@ -87,3 +88,18 @@ func (*Recorder) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 func (*Recorder) Shutdown(context.Context) error { return nil }
 
 func (*Recorder) ForceFlush(context.Context) error { return nil }
+
+// Trace runs call under a sampled root span. It returns the spans that recorder kept and those that call returned.
+// The connection that call uses must record with recorder, too.
+func Trace(ctx context.Context, recorder *Recorder, name string, call func(context.Context) ([]*triskelev1.Span, error)) ([]*triskelev1.Span, error) {
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithSampler(sdktrace.AlwaysSample()),
+		sdktrace.WithResource(resource.NewSchemaless(semconv.ServiceName("triskele"))),
+		sdktrace.WithSpanProcessor(recorder),
+	)
+	ctx, span := provider.Tracer(ScopeName).Start(ctx, name)
+	take := recorder.Watch(span.SpanContext().TraceID())
+	spans, err := call(ctx)
+	span.End()
+	return append(take(), spans...), err
+}

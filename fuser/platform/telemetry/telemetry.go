@@ -27,6 +27,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/settings"
 )
 
@@ -146,26 +147,27 @@ func (p *Process) Service(name string) *Service {
 		p.shutdown = append(p.shutdown, made.Shutdown)
 		return made
 	}
-	var tracers, statements *sdktrace.TracerProvider
-	switch {
-	case p.keeper != nil:
-		tracers = provider(recording{p.sampler}, sdktrace.WithSpanProcessor(p.keeper))
-		statements = provider(p.sampler, sdktrace.WithSpanProcessor(unclosable{p.exporter}))
-	case p.exporter != nil:
-		tracers = provider(p.sampler, sdktrace.WithSpanProcessor(unclosable{p.exporter}))
-		statements = tracers
-	default:
-		tracers = provider(p.sampler)
-		statements = tracers
+	var exporting []sdktrace.TracerProviderOption
+	if p.exporter != nil {
+		exporting = append(exporting, sdktrace.WithSpanProcessor(unclosable{p.exporter}))
 	}
-
+	statements := provider(p.sampler, exporting...)
+	tracers := statements
+	if p.keeper != nil {
+		tracers = provider(recording{p.sampler}, sdktrace.WithSpanProcessor(p.keeper))
+	}
 	meterOptions := []sdkmetric.Option{sdkmetric.WithResource(res)}
 	for _, reader := range p.readers() {
 		meterOptions = append(meterOptions, sdkmetric.WithReader(reader))
 	}
 	meters := sdkmetric.NewMeterProvider(meterOptions...)
-	if len(p.services) == 0 {
-		countPanics(meters)
+	if len(p.services) == 0 { // one service reports the panics of the whole process
+		Must(meters.Meter(ScopeName).Int64ObservableCounter("triskele.panics",
+			metric.WithDescription("Panics caught, in calls and in background work; the log has their stacks."),
+			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+				o.Observe(panics.Count())
+				return nil
+			})))
 	}
 	p.shutdown = append(p.shutdown, meters.Shutdown)
 	s := &Service{
