@@ -74,8 +74,13 @@ func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 	_ = writeFrame(out, trailerFrame, trailers(err)) // an error means that the caller has gone
 }
 
+// call passes on the headers that a gateway reads.
 func call(inside *rpc.Local, r *http.Request, body frames, answer func(proto.Message) error) error {
-	ctx := outgoing(r)
+	headers := metadata.MD{}
+	for _, name := range append([]string{"Authorization"}, passed...) {
+		headers.Append(name, r.Header.Values(name)...)
+	}
+	ctx := metadata.NewOutgoingContext(r.Context(), headers)
 	if text := r.Header.Get("Grpc-Timeout"); text != "" {
 		timeout, err := parseTimeout(text)
 		if err != nil {
@@ -86,15 +91,6 @@ func call(inside *rpc.Local, r *http.Request, body frames, answer func(proto.Mes
 		defer cancel()
 	}
 	return inside.ServeFrames(ctx, r.URL.Path, body, answer)
-}
-
-// outgoing is the request's context with the headers that a gateway reads.
-func outgoing(r *http.Request) context.Context {
-	headers := metadata.MD{}
-	for _, name := range append([]string{"Authorization"}, passed...) {
-		headers.Append(name, r.Header.Values(name)...)
-	}
-	return metadata.NewOutgoingContext(r.Context(), headers)
 }
 
 // frames are the messages of a request's body.

@@ -24,7 +24,6 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -111,8 +110,6 @@ func parserText(text string) string {
 	return strings.TrimPrefix(strings.ReplaceAll(text, "\u00a0", " "), "proto: ")
 }
 
-const importMethod = triskelev1.MemoryService_Import_FullMethodName
-
 // Estimated bytes of decoded JSON values: an object may be a memory, others take a place in a list.
 const (
 	objectCost = 512
@@ -154,8 +151,7 @@ func JSON(ctx context.Context, inside *rpc.Local) http.Handler {
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithErrorHandler(fail),
 		runtime.WithRoutingErrorHandler(misrouted),
-		runtime.WithForwardResponseOption(allRead),
-		runtime.WithForwardResponseOption(someFound),
+		runtime.WithForwardResponseOption(whole),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.SetQueryParameterParser(strict{}),
@@ -220,12 +216,10 @@ func operationsOf(document []byte) map[string]operation {
 		panic(fmt.Sprintf("openapi.json: %v", err))
 	}
 	known := map[string]string{}
-	for _, service := range []grpc.ServiceDesc{triskelev1.RecallService_ServiceDesc, triskelev1.MemoryService_ServiceDesc} {
-		for _, m := range service.Methods {
-			known[m.MethodName] = "/" + service.ServiceName + "/" + m.MethodName
-		}
-		for _, m := range service.Streams {
-			known[m.StreamName] = "/" + service.ServiceName + "/" + m.StreamName
+	for _, file := range []protoreflect.FileDescriptor{triskelev1.File_triskele_v1_recall_proto, triskelev1.File_triskele_v1_memory_proto} {
+		of := file.Services().Get(0).Methods()
+		for i := range of.Len() {
+			known[string(of.Get(i).Name())] = rpc.NameOf(of.Get(i))
 		}
 	}
 	all := map[string]operation{}
@@ -317,7 +311,7 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		}
 		return inside.Decoded(ctx, cost)
 	}
-	if method == importMethod {
+	if method == triskelev1.MemoryService_Import_FullMethodName {
 		all := &batches{ReadCloser: http.NoBody, rest: body, release: func() {}, decoded: decoded}
 		rest = func() { all.release() }
 		r.Body = all
@@ -344,11 +338,9 @@ func admit(inside *rpc.Local, method string, w http.ResponseWriter, r *http.Requ
 		return
 	}
 	rest = release
-	if method == triskelev1.MemoryService_Update_FullMethodName {
-		if !nameFields(r, body) {
-			refuse(w, http.StatusBadRequest, errors.New("the body must have at least one field to change"))
-			return
-		}
+	if method == triskelev1.MemoryService_Update_FullMethodName && !nameFields(r, body) {
+		refuse(w, http.StatusBadRequest, errors.New("the body must have at least one field to change"))
+		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	next(answering{w, free, nil}, r)
@@ -376,16 +368,12 @@ func read(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
-// allRead returns what an import's body was refused for. The objects before that are stored.
-func allRead(_ context.Context, w http.ResponseWriter, _ proto.Message) error {
+// whole refuses the answer to an import whose body was refused: the objects before that are stored. It returns 404 if none of the
+// requested memories exists, as HTTP callers with one id expect.
+func whole(_ context.Context, w http.ResponseWriter, resp proto.Message) error {
 	if a, ok := w.(answering); ok && a.stream != nil {
 		return a.stream.refused
 	}
-	return nil
-}
-
-// someFound returns 404 if none of the requested memories exists, as HTTP callers with one id expect.
-func someFound(_ context.Context, _ http.ResponseWriter, resp proto.Message) error {
 	if got, ok := resp.(*triskelev1.GetResponse); ok && len(got.GetMemories()) == 0 {
 		return status.Error(codes.NotFound, "ids: no such memory")
 	}

@@ -202,11 +202,8 @@ func (g group) text() string {
 	return b.String()
 }
 
-// choices are the values of an enumeration, nil for others.
+// choices are the values of an enumeration.
 func choices(v *kong.Value) []string {
-	if v.Enum == "" {
-		return nil
-	}
 	return slices.DeleteFunc(v.EnumSlice(), func(s string) bool { return s == "" })
 }
 
@@ -219,7 +216,7 @@ type completion struct {
 // completed returns what a shell offers for a value, or nil.
 func completed(v *kong.Value, placeholder string) *completion {
 	switch {
-	case choices(v) != nil:
+	case len(choices(v)) > 0:
 		return &completion{Choices: strings.Join(choices(v), " ")}
 	case placeholder == "DIR":
 		return &completion{Kind: "dir"}

@@ -112,15 +112,20 @@ func (s *serverStream) RecvMsg(message any) error { return s.in.next(message) }
 
 func (s *serverStream) SendMsg(message any) error { return s.out(s.in.ctx, message) }
 
-// pass runs handle if the gate admits the call.
+// pass runs handle if the gate admits the call. It logs the cause of an internal error, which the caller does not get.
 func (r *registrar) pass(in *intake, handle handler, out sink) (err error) {
 	if in.call, err = r.admit(in.ctx, in.method); err != nil {
 		return err
 	}
-	err = r.outcome(in.ctx, in.method, panics.Catch(in.ctx, r.log, in.method, func() error {
+	cause := panics.Catch(in.ctx, r.log, in.method, func() error {
 		defer in.close()
 		return handle(in, out)
-	}))
+	})
+	err = Ended(in.ctx, cause)
+	var panicked *panics.Error // already in the log
+	if code := status.Code(err); (code == codes.Internal || code == codes.DataLoss) && !errors.As(cause, &panicked) {
+		r.log.ErrorContext(in.ctx, "call failed", "method", in.method, "error", cause.Error())
+	}
 	in.call.Done(err)
 	return err
 }
@@ -137,16 +142,6 @@ func (r *registrar) admit(ctx context.Context, method string) (Call, error) {
 	}
 	call, err := r.Gate(ctx, method)
 	return call, Ended(ctx, err)
-}
-
-// outcome returns the error for the caller and logs the cause of an internal one.
-func (r *registrar) outcome(ctx context.Context, method string, err error) error {
-	out := Ended(ctx, err)
-	var panicked *panics.Error // already in the log
-	if code := status.Code(out); (code == codes.Internal || code == codes.DataLoss) && !errors.As(err, &panicked) {
-		r.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
-	}
-	return out
 }
 
 // unknown answers calls to unregistered methods.

@@ -103,8 +103,9 @@ func (g *Ring) Live(now time.Time) []Live {
 			}
 			live.Budget += s.budget
 			if n := searches(&s.counts); n > 0 {
+				lacking := s.states[triskelev1.LegState_LEG_STATE_TRUNCATED] + s.states[triskelev1.LegState_LEG_STATE_TIMED_OUT] + s.states[triskelev1.LegState_LEG_STATE_FAILED]
 				live.Series = append(live.Series, Point{
-					time.Unix(0, number*int64(Step)).UTC(), n, s.lacking(), percentile(&s.counts, 50), percentile(&s.counts, 95), percentile(&s.counts, 99), s.budget / time.Duration(n),
+					time.Unix(0, number*int64(Step)).UTC(), n, lacking, percentile(&s.counts, 50), percentile(&s.counts, 95), percentile(&s.counts, 99), s.budget / time.Duration(n),
 				})
 			}
 		}
@@ -115,11 +116,6 @@ func (g *Ring) Live(now time.Time) []Live {
 		out = append(out, live)
 	}
 	return out
-}
-
-// lacking counts the searches that ended without all that they were asked for.
-func (s *step) lacking() int {
-	return s.states[triskelev1.LegState_LEG_STATE_TRUNCATED] + s.states[triskelev1.LegState_LEG_STATE_TIMED_OUT] + s.states[triskelev1.LegState_LEG_STATE_FAILED]
 }
 
 func bin(d time.Duration) int {
