@@ -45,23 +45,16 @@ func (m *merge) fill(n int, ranks []int32, all [][]int32) {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), m.compare(a.document, b.document))
 	})
 	for _, c := range candidates[:min(missing, len(candidates))] {
-		i := m.lastWithoutQuota(all)
+		i := len(m.top) - 1
+		for i >= 0 && slices.ContainsFunc(all, func(by []int32) bool { return by[m.top[i]] > 0 }) {
+			i--
+		}
 		if i < 0 {
 			break
 		}
 		m.top = append(slices.Delete(m.top, i, i+1), c.document)
 	}
 	slices.SortFunc(m.top, m.compare)
-}
-
-// lastWithoutQuota returns the position in top of the worst document that no leg with a quota found, -1 if there is none.
-func (m *merge) lastWithoutQuota(ranks [][]int32) int {
-	for i := len(m.top) - 1; i >= 0; i-- {
-		if !slices.ContainsFunc(ranks, func(by []int32) bool { return by[m.top[i]] > 0 }) {
-			return i
-		}
-	}
-	return -1
 }
 
 // ranksBy returns the rank that a leg gives each document, 0 if it lacks the document.

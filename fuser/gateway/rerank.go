@@ -99,7 +99,11 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 		if g.weighs(r) {
 			weigh(winners)
 		} else {
-			reorder(winners, places)
+			moved := slice.Map(places, func(place int) winner { return winners[place] })
+			slices.SortStableFunc(moved, func(a, b winner) int { return cmp.Compare(*b.reranked, *a.reranked) })
+			for i, place := range places {
+				winners[place] = moved[i]
+			}
 		}
 		report.Reranked = int32(len(scores))
 	}
@@ -117,15 +121,6 @@ func (g *Gateway) whilePresentable(ctx context.Context, shown map[string][]strin
 		}
 		return true, nil
 	})
-}
-
-// reorder sorts the winners at the given places among themselves, the highest score first. Equal scores keep their order.
-func reorder(winners []winner, places []int) {
-	moved := slice.Map(places, func(place int) winner { return winners[place] })
-	slices.SortStableFunc(moved, func(a, b winner) int { return cmp.Compare(*b.reranked, *a.reranked) })
-	for i, place := range places {
-		winners[place] = moved[i]
-	}
 }
 
 // weighs says whether what the reranker reads changes scores.
@@ -166,14 +161,6 @@ func gain(score, p float64) float64 {
 		added = max(added, logOdds(likely)-logOdds(p))
 	}
 	return added
-}
-
-// canReach returns the least probability that reading can raise to p, if nothing is known of the text.
-func canReach(p float64) float64 {
-	if p <= likely {
-		return 0
-	}
-	return changed(p, -answering)
 }
 
 // logOdds returns those of a probability, at least those of one in 10¹².

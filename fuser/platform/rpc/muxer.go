@@ -75,23 +75,18 @@ func (m *muxer) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 		if !patient() { // from here on, the deadline is HTTP's
 			return nil, nil, net.ErrClosed
 		}
-		return nil, nil, m.handOff(a, conn)
+		a.handedOff.Store(true)
+		if err := a.Conn.SetDeadline(time.Time{}); err != nil {
+			return nil, nil, err
+		}
+		select {
+		case m.http <- conn:
+			return nil, nil, credentials.ErrConnDispatched
+		case <-m.closing.Done():
+			return nil, nil, net.ErrClosed
+		}
 	}
 	return nil, nil, errors.New("the connection does not speak HTTP/2")
-}
-
-// handOff hands a connection off to HTTP.
-func (m *muxer) handOff(a *handoffConn, conn net.Conn) error {
-	a.handedOff.Store(true)
-	if err := a.Conn.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
-	select {
-	case m.http <- conn:
-		return credentials.ErrConnDispatched
-	case <-m.closing.Done():
-		return net.ErrClosed
-	}
 }
 
 func (m *muxer) Info() credentials.ProtocolInfo { return credentials.ProtocolInfo{} }

@@ -37,25 +37,19 @@ func (p *Pool) Go(task func()) {
 	}
 }
 
-// work runs a task, and those that come while it waits. It keeps nothing of a task that has ended.
+// work runs a task, and those that come while it waits. It does not wait if enough goroutines do, or after Close.
 func (p *Pool) work(task func()) {
 	for task != nil {
 		task()
-		task = p.next()
+		task = nil // keeps nothing of a task that has ended
+		if p.idle.Add(1) <= mostIdle {
+			select {
+			case task = <-p.tasks:
+			case <-p.done:
+			}
+		}
+		p.idle.Add(-1)
 	}
-}
-
-// next waits for a task. It returns nil if enough goroutines wait already, or after Close.
-func (p *Pool) next() (task func()) {
-	defer p.idle.Add(-1)
-	if p.idle.Add(1) > mostIdle {
-		return nil
-	}
-	select {
-	case task = <-p.tasks:
-	case <-p.done:
-	}
-	return task
 }
 
 // All runs tasks at once, the last in the caller's goroutine, and waits for all.
