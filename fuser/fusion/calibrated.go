@@ -25,7 +25,6 @@ const (
 	step = 1e-6
 )
 
-// calibrate scores all documents.
 func (m *merge) calibrate() {
 	m.describe()
 	for l, own := range m.each() {
@@ -49,7 +48,6 @@ func unseenVote(list *List, rank int) float64 {
 	return list.Weight * unseenPlaces / float64(unseenPlaces-1+rank)
 }
 
-// evidence returns the log-odds of a document by the model.
 func (m *merge) evidence(d int32) float64 {
 	by, namespace := m.shares(d), m.lists[m.documents[d].list].Namespace
 	sum := by[question]

@@ -90,7 +90,6 @@ var FeatureNames = [features]string{
 	"lexical_vote", "dense_vote", "graph_vote", "agreement", "exact", "terms", "memories", "threaded", "unthreaded",
 }
 
-// roleOf returns what a list is to the model.
 func (l *List) roleOf() role {
 	switch l.Kind {
 	case triskelev1.ScoreKind_SCORE_KIND_BM25, triskelev1.ScoreKind_SCORE_KIND_TS_RANK:

@@ -40,7 +40,6 @@ type EntityBoost struct {
 
 func (b EntityBoost) of(entities int) float64 { return 1 + b.Weight*float64(min(entities, b.MaxTerms)) }
 
-// prior is the factor of a memory's score that does not depend on the query.
 func (o Options) prior(hit *Hit) float64 {
 	switch o.Sort {
 	case triskelev1.SortBy_SORT_BY_IMPORTANCE, triskelev1.SortBy_SORT_BY_RECENCY:

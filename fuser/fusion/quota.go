@@ -14,7 +14,6 @@ type Quota struct {
 	N   int
 }
 
-// meetQuotas meets the quotas one after another.
 func (m *merge) meetQuotas() {
 	ranks := slice.Map(m.options.Quotas, func(q Quota) []int32 { return m.ranksBy(q.Leg) })
 	for i, quota := range m.options.Quotas {

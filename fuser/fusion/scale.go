@@ -27,7 +27,6 @@ func (s Scale) of(score float64, i, n int) float64 {
 	return min(max((score/2-s.Low/2)/(s.High/2-s.Low/2), 0), 1)
 }
 
-// scaleOf returns the scale of a list.
 func scaleOf(list List, method triskelev1.FusionMethod) Scale {
 	if len(list.Hits) == 0 {
 		return Scale{ByRank: true}

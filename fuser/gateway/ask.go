@@ -60,7 +60,6 @@ func (g *Gateway) ask(ctx context.Context, s search) (out outcome) {
 	return out
 }
 
-// malformedError says how an answer breaks the contract.
 type malformedError string
 
 func (e malformedError) Error() string { return string(e) }
@@ -95,7 +94,6 @@ func (g *Gateway) failure(ctx context.Context, name string, err error, budget ti
 	}
 }
 
-// noAnswer is the reason of a timeout.
 func noAnswer(within time.Duration) string {
 	unit := 100 * time.Microsecond
 	if within < 10*unit {

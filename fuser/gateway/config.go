@@ -165,7 +165,6 @@ func (c FusionConfig) String() string {
 // FusionName is a method's name: rrf, or FUSION_METHOD_RRF as in the contract.
 type FusionName string
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (n *FusionName) UnmarshalText(text []byte) error {
 	*n = FusionName(strings.ToLower(strings.TrimPrefix(string(text), "FUSION_METHOD_")))
 	return nil
@@ -184,7 +183,6 @@ func DefaultConfig() Config {
 	}
 }
 
-// check refuses a configuration that cannot work.
 func (c Config) check() error {
 	budgets := map[string]budget.Leg{}
 	for _, leg := range c.Legs {

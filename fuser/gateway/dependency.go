@@ -30,13 +30,11 @@ type dependency struct {
 	log     *slog.Logger
 }
 
-// legClient is a leg's client with its concurrency limit, circuit breaker and latency.
 type legClient struct {
 	*dependency
 	triskelev1.LegServiceClient
 }
 
-// memoryClient is the same for the memory service.
 type memoryClient struct {
 	*dependency
 	triskelev1.MemoryServiceClient
@@ -61,7 +59,6 @@ func (g *Gateway) newDependency(name string, limit int) *dependency {
 	return &dependency{name: name, limit: limit, slots: slots, breaker: resilience.NewBreaker(changed), log: g.log}
 }
 
-// notCalledError says why a dependency was not called.
 type notCalledError struct {
 	reason string
 	late   bool // for lack of time
@@ -116,7 +113,6 @@ func timedCall[T any](ctx context.Context, d *dependency, do func(context.Contex
 	})
 }
 
-// overload says why work was shed.
 func overload(p resilience.Pressure) string {
 	return fmt.Sprintf("left out under load: %d recalls are running, and the services keep up with %.0f", p.Running, p.Limit)
 }

@@ -44,7 +44,6 @@ type outcome struct {
 	completion *triskelev1.ScoreCompletion
 }
 
-// answered says whether the leg searched.
 func (o *outcome) answered() bool {
 	switch o.state {
 	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED:

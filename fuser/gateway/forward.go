@@ -32,7 +32,6 @@ func Forward(server grpc.ServiceRegistrar, to grpc.ClientConnInterface, file pro
 	server.RegisterService(&desc, nil)
 }
 
-// forwarder forwards calls of a method.
 type forwarder struct {
 	to     grpc.ClientConnInterface
 	method protoreflect.MethodDescriptor
@@ -53,7 +52,6 @@ func (f forwarder) unary(_ any, ctx context.Context, decode func(any) error, int
 	})
 }
 
-// stream passes on the requests, then the answers.
 func (f forwarder) stream(_ any, outer grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(outer.Context()) // ends the inner call with the outer one
 	defer cancel()

@@ -17,7 +17,6 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// metrics are the gateway's instruments.
 type metrics struct {
 	recallTime, legTime, legShare, contentsTime, rerankTime metric.Float64Histogram
 	recalls, missed                                         metric.Int64Counter
@@ -137,7 +136,6 @@ func (g *Gateway) startLeg(ctx context.Context, s search) (context.Context, trac
 	))
 }
 
-// endLeg ends the span of a search.
 func endLeg(span trace.Span, o outcome) {
 	span.SetAttributes(
 		attribute.String("triskele.state", stateName(o.state)),
@@ -189,7 +187,6 @@ func overlap(outcomes []outcome, k int) (share float64, compared bool) {
 	return share / float64(pairs), true
 }
 
-// noteLegs adds the searches to the note for the list of recent recalls.
 func (r *recall) noteLegs(outcomes []outcome) {
 	if r.note == nil {
 		return

@@ -70,7 +70,6 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	return resp, nil
 }
 
-// newRecall checks a request and plans the call.
 func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*recall, error) {
 	r := &recall{req: req, start: start}
 	if len(req.GetVector()) == 0 && rpc.Blank(req.GetQuery()) {
@@ -220,7 +219,6 @@ func (r *recall) setMinScore(outcomes []outcome) (ignored string) {
 	return ""
 }
 
-// dropBelow removes the hits below a score and returns them.
 func dropBelow(result *fusion.Result, least float64) (leftOut []fusion.Fused) {
 	keep := func(hits []fusion.Fused) []fusion.Fused {
 		return slices.DeleteFunc(hits, func(f fusion.Fused) bool {
@@ -270,7 +268,6 @@ func checkAnswered(outcomes []outcome) error {
 	return nil
 }
 
-// lists returns the outcomes' hits for fusion.
 func lists(outcomes []outcome) []fusion.List {
 	return slice.Map(outcomes, func(o outcome) fusion.List {
 		return fusion.List{
@@ -281,7 +278,6 @@ func lists(outcomes []outcome) []fusion.List {
 	})
 }
 
-// tokensOf returns the revision tokens of a request by namespace.
 func tokensOf(req *triskelev1.RecallRequest) (map[string]string, error) {
 	tokens := map[string]string{}
 	for i, text := range req.GetAtLeast() {

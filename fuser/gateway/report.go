@@ -13,7 +13,6 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// scoreScale is the scale of each method's scores.
 var scoreScale = map[triskelev1.FusionMethod]triskelev1.ScoreScale{
 	triskelev1.FusionMethod_FUSION_METHOD_RRF:    triskelev1.ScoreScale_SCORE_SCALE_RRF,
 	triskelev1.FusionMethod_FUSION_METHOD_CONVEX: triskelev1.ScoreScale_SCORE_SCALE_CONVEX,
@@ -21,7 +20,6 @@ var scoreScale = map[triskelev1.FusionMethod]triskelev1.ScoreScale{
 	calibrated: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY,
 }
 
-// fusionUsed returns the fusion settings that were in force.
 func (r *recall) fusionUsed() *triskelev1.Fusion {
 	used := &triskelev1.Fusion{Method: r.fusion.Method, ExactBonus: &r.fusion.ExactBonus}
 	switch r.fusion.Method {
@@ -54,7 +52,6 @@ func reports(outcomes []outcome, method triskelev1.FusionMethod, scales []fusion
 	return out
 }
 
-// hit returns a winner as the response has it.
 func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 	h := &triskelev1.Hit{
 		Id: w.ID, Namespace: w.Namespace, Rank: int32(rank), Score: w.Score, Importance: w.Importance,
@@ -82,7 +79,6 @@ func lenders(f fusion.Fused, outcomes []outcome) (legs []string) {
 	return legs
 }
 
-// contributions returns each leg's contribution to a hit's score, and the leg's path to it.
 func contributions(f fusion.Fused, outcomes []outcome) []*triskelev1.Contribution {
 	out := make([]*triskelev1.Contribution, len(f.Contributions))
 	for i, c := range f.Contributions {

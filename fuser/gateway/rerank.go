@@ -169,10 +169,8 @@ func logOdds(p float64) float64 {
 	return math.Log(p / (1 - p))
 }
 
-// addLogOdds changes a memory's probability.
 func addLogOdds(f *fusion.Fused, change float64) { f.Score = changed(f.Score, change) }
 
-// changed returns a probability whose log-odds are changed.
 func changed(p, logOdds float64) float64 {
 	factor := math.Exp(logOdds)
 	return p * factor / (1 - p + p*factor)

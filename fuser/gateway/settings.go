@@ -95,7 +95,6 @@ func (c Config) settings() settings {
 	}
 }
 
-// override sets a value that o gives.
 func override[T any](value, o *T) {
 	if o != nil {
 		*value = *o

@@ -28,7 +28,6 @@ type times struct {
 	named  bool // whether there is an event
 }
 
-// timesOf reads the times in a request's query.
 func timesOf(req *triskelev1.RecallRequest, s settings, now time.Time) times {
 	weight := s.times.GetWeight()
 	if weight == 0 || req.GetSortBy() == triskelev1.SortBy_SORT_BY_RECENCY {
@@ -42,7 +41,6 @@ func timesOf(req *triskelev1.RecallRequest, s settings, now time.Time) times {
 	return t
 }
 
-// any reports whether the query names a time.
 func (t times) any() bool { return len(t.spans) > 0 || t.named }
 
 // prefer raises the winners whose dates fit a time in the query, and sorts by score again.

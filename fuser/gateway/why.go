@@ -102,7 +102,6 @@ func matchedWords(hit *triskelev1.Hit) string {
 	return listed(words)
 }
 
-// listed joins quoted words as a sentence does.
 func listed(words []string) string {
 	more := ""
 	if extra := len(words) - mostQuoted; extra > 0 {

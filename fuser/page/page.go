@@ -135,7 +135,6 @@ func (p *page) near(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// everywhere is a request about all namespaces.
 type everywhere struct{}
 
 // GetNamespace returns the pattern that only "*" covers.
@@ -187,7 +186,6 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 	}{text, waterfall(spans)})
 }
 
-// live returns how the legs do.
 func (p *page) live(w http.ResponseWriter, r *http.Request) {
 	write(w, liveView(p.recent.Live(time.Now())))
 }

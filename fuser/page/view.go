@@ -23,7 +23,6 @@ type row struct {
 	Reason   string     `json:"reason,omitempty"`
 }
 
-// waterfall returns the spans of a trace as a tree, root first.
 func waterfall(spans []*triskelev1.Span) []row {
 	rows := []row{}
 	path := map[*triskelev1.Span][][2]int64{}

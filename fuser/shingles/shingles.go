@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	// width is the number of words in a shingle.
 	width = 3
 	// size is the most hashes in a sketch. For texts with no more shingles the similarity is exact. For others it is an
 	// estimate with a standard error of at most 0.05.

@@ -31,7 +31,6 @@ const (
 	trailerFrame = 0x80
 )
 
-// serveGRPCWeb makes the call of a request.
 func serveGRPCWeb(inside *rpc.Local, w http.ResponseWriter, r *http.Request) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	body, out := io.Reader(r.Body), io.Writer(w)
@@ -93,13 +92,11 @@ func call(inside *rpc.Local, r *http.Request, body frames, answer func(proto.Mes
 	return inside.ServeFrames(ctx, r.URL.Path, body, answer)
 }
 
-// frames are the messages of a request's body.
 type frames struct {
 	body io.Reader
 	w    http.ResponseWriter
 }
 
-// ReadMessageHeader implements rpc.Frames.
 func (f frames) ReadMessageHeader(header []byte) error {
 	switch _, err := io.ReadFull(f.body, header); {
 	case errors.Is(err, io.EOF):
@@ -113,7 +110,6 @@ func (f frames) ReadMessageHeader(header []byte) error {
 	return nil
 }
 
-// Read implements rpc.Frames.
 func (f frames) Read(n int) (mem.BufferSlice, error) {
 	var frame bytes.Buffer // grows with what comes, not with what was announced
 	if _, err := io.CopyN(&frame, f.body, int64(n)); err != nil {
@@ -130,7 +126,6 @@ func writeFrame(out io.Writer, flags byte, payload []byte) error {
 	return err
 }
 
-// trailers encodes a call's end.
 func trailers(err error) []byte {
 	if err == nil {
 		return []byte("grpc-status: 0\r\n")
@@ -172,7 +167,6 @@ func parseTimeout(text string) (time.Duration, error) {
 // base64Writer encodes each write in base64 by itself.
 type base64Writer struct{ out io.Writer }
 
-// Write implements io.Writer.
 func (b base64Writer) Write(p []byte) (int, error) {
 	if _, err := b.out.Write([]byte(base64.StdEncoding.EncodeToString(p))); err != nil {
 		return 0, err

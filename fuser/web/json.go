@@ -47,7 +47,6 @@ var reader = protojson.UnmarshalOptions{RecursionLimit: 128}
 // quiet has no errors of a stream: the library would log them and end the call at once, and with it what came before.
 type quiet struct{ *runtime.JSONPb }
 
-// NewDecoder implements runtime.Marshaler.
 func (q quiet) NewDecoder(r io.Reader) runtime.Decoder {
 	if body, ok := r.(*batches); ok {
 		return runtime.DecoderFunc(func(v any) error { return body.next(v.(proto.Message)) })
@@ -196,7 +195,6 @@ func route(method, path string) string {
 	return strings.ToUpper(method) + " " + variable.ReplaceAllString(path, "{}")
 }
 
-// operation is what a route calls.
 type operation struct {
 	method string
 	asks   bool // has parameters that are not in the path
@@ -383,7 +381,6 @@ func whole(_ context.Context, w http.ResponseWriter, resp proto.Message) error {
 // strict parses URL parameters and refuses those that a method lacks. Its errors begin with the parameter's name.
 type strict struct{ runtime.DefaultQueryParser }
 
-// Parse implements runtime.QueryParameterParser.
 func (s strict) Parse(message proto.Message, values url.Values, taken *utilities.DoubleArray) error {
 	for name, given := range values {
 		field := fieldAt(message.ProtoReflect().Descriptor(), name)
@@ -452,7 +449,6 @@ func wanted(name string, field protoreflect.FieldDescriptor) string {
 // routedKey is the key of a context by which misrouted asks whether a method is known. Its value is a pointer to the answer.
 type routedKey struct{}
 
-// misrouted answers requests without a method.
 func misrouted(ctx context.Context, mux *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	if ctx.Value(routedKey{}) != nil {
 		return

@@ -112,7 +112,6 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	return server.Run(ctx, listener)
 }
 
-// config returns the gateway's configuration.
 func (f *flags) config() (config gateway.Config, err error) {
 	config = gateway.DefaultConfig()
 	config.Fusion, config.Trace = f.Fusion, f.Trace

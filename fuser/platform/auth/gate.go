@@ -57,7 +57,6 @@ func byCertificate(names []string, audit *slog.Logger) rpc.Gate {
 
 var errNotNamed = errors.New("the connection has no client certificate with an accepted name")
 
-// accepted reports whether a certificate has one of the accepted names.
 func accepted(certificate, names []string) bool {
 	return slices.ContainsFunc(certificate, func(name string) bool { return slices.Contains(names, name) })
 }
@@ -92,7 +91,6 @@ type byToken struct {
 	audit  *slog.Logger
 }
 
-// admit implements rpc.Gate.
 func (g *byToken) admit(ctx context.Context, method string) (rpc.Call, error) {
 	shown, ok := bearer(ctx)
 	if !ok {
@@ -137,7 +135,6 @@ func (g *byToken) verify(ctx context.Context, shown string) (Token, error) {
 	return token, nil
 }
 
-// bearer returns the bearer token of a call.
 func bearer(ctx context.Context) (string, bool) {
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(values) != 1 {
@@ -147,7 +144,6 @@ func bearer(ctx context.Context) (string, bool) {
 	return token, ok && strings.EqualFold(scheme, "bearer") && token != ""
 }
 
-// call is an admitted call with its token.
 type call struct {
 	gate    *byToken
 	ctx     context.Context
@@ -215,7 +211,6 @@ func (c *call) take(of *limits, namespace string, n int) error {
 	return nil
 }
 
-// Answer implements rpc.Call.
 func (c *call) Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error) {
 	if req, ok := request.(*triskelev1.ListNamespacesRequest); ok {
 		return c.token.list(ctx, req, handle)

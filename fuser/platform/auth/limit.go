@@ -49,7 +49,6 @@ type holder struct {
 	amount float64
 }
 
-// buckets are of a token.
 type buckets struct {
 	namespaces map[string]*rate.Limiter
 	rest       *rate.Limiter // shared by further namespaces
@@ -94,7 +93,6 @@ func (l *limits) take(token Token, namespace string, n int) error {
 	return st.Err()
 }
 
-// bucket returns the bucket of a token's namespace.
 func (l *limits) bucket(by holder, namespace string, now time.Time) *rate.Limiter {
 	of := l.tokens[by]
 	if of != nil && of.namespaces[namespace] != nil {
@@ -124,7 +122,6 @@ func (l *limits) full(amount float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(amount/l.period.Seconds()), max(1, int(amount*l.burst.Seconds()/l.period.Seconds())))
 }
 
-// clear forgets full buckets.
 func (l *limits) clear(now time.Time) {
 	if now.Sub(l.cleared) < between {
 		return

@@ -26,7 +26,6 @@ var scopes = map[string]Scope{
 	rpc.Operate: Admin,
 }
 
-// writes reports whether a method changes data.
 func writes(method string) bool {
 	return scopes[method] == Write || method == triskelev1.MemoryService_RenameNamespace_FullMethodName || method == triskelev1.MemoryService_DeleteNamespace_FullMethodName
 }

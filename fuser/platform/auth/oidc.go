@@ -64,7 +64,6 @@ type keySet struct {
 	away error
 }
 
-// VerifySignature implements oidc.KeySet.
 func (k *keySet) VerifySignature(ctx context.Context, signed string) ([]byte, error) {
 	payload, err := k.remoteKeys.VerifySignature(ctx, signed)
 	k.away = errors.Unwrap(err) // it wraps the errors of fetching, and no others
@@ -121,7 +120,6 @@ func (i *issuer) check(ctx context.Context, signed string, keys *keySet) (*oidc.
 	return oidc.NewVerifier(i.config.Issuer, keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms}).Verify(ctx, signed)
 }
 
-// verify returns what a signed token allows.
 func (i *issuer) verify(ctx context.Context, signed string) (Token, error) {
 	if strings.Count(signed, ".") != 2 {
 		return Token{}, status.Error(codes.Unauthenticated, errUnknownToken.Error())

@@ -118,7 +118,6 @@ func (t Token) State(now time.Time) string {
 	return "active"
 }
 
-// tokensFile is the JSON of a tokens file.
 type tokensFile struct {
 	Tokens []Token `json:"tokens"`
 }
@@ -208,7 +207,6 @@ func WriteTokens(path string, tokens []Token) error {
 	})
 }
 
-// verify returns the record of a caller's token.
 func verify(tokens map[string]Token, shown string, now time.Time) (Token, error) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(shown, tokenPrefix), "_")
 	t, ok := tokens[id]
@@ -223,7 +221,6 @@ func verify(tokens map[string]Token, shown string, now time.Time) (Token, error)
 
 var errUnknownToken = errors.New("the token is unknown")
 
-// allows reports whether a token has a scope in a namespace.
 func (t Token) allows(scope Scope, namespace string) bool {
 	return slices.Contains(t.Scopes, scope) && slices.ContainsFunc(t.Namespaces, func(pattern string) bool { return covers(pattern, namespace) })
 }

@@ -33,7 +33,6 @@ type watched struct {
 	said   time.Time // last log line
 }
 
-// watch reads the file once.
 func watch(path string, every time.Duration, log *slog.Logger) (*watched, error) {
 	w := &watched{path: path, every: every, log: log, looked: time.Now()}
 	return w, w.read()

@@ -40,7 +40,6 @@ func zshFlag(flag *kong.Flag, spelling string) string {
 	return again + spelling + "[" + zshMarks.Replace(sentence(flag.Help)) + "]" + end
 }
 
-// zshCommands is the list of a section's commands for _arguments.
 func zshCommands(s section) string {
 	var lines []string
 	for _, child := range visible(s.Node) {
@@ -49,7 +48,6 @@ func zshCommands(s section) string {
 	return ":command:((" + strings.Join(lines, " ") + "))"
 }
 
-// zshArgument is an argument for _arguments.
 func zshArgument(arg *kong.Value) string {
 	times := ":"
 	if arg.IsCumulative() {
@@ -79,7 +77,6 @@ func roff(text string) string {
 	return text
 }
 
-// indented reports whether a line or paragraph stays as it is.
 func indented(text string) bool { return strings.HasPrefix(text, "    ") }
 
 // prose escapes markup. Paragraphs and indented lines stay.
@@ -93,13 +90,10 @@ func prose(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// anchor is a heading's anchor in links.
 func anchor(heading string) string { return anchorMarks.Replace(strings.ToLower(heading)) }
 
-// cell escapes a text for a table.
 func cell(text string) string { return cellMarks.Replace(markup.Replace(text)) }
 
-// code is a table's text as code.
 func code(text string) string {
 	if text = strings.TrimSpace(text); text == "" {
 		return ""

@@ -141,12 +141,10 @@ func (p *page) Heading(g group) string { return p.headings[g.text()] }
 // Command is a section's path without the program's name.
 func (s section) Command() string { return strings.TrimPrefix(s.At, " ") }
 
-// visible are the commands directly below.
 func visible(node *kong.Node) []*kong.Node {
 	return slices.DeleteFunc(slices.Clone(node.Children), func(child *kong.Node) bool { return child.Hidden })
 }
 
-// flags are the command's own visible flags.
 func (s section) flags() []*kong.Flag {
 	return slices.DeleteFunc(slices.Clone(s.Flags), func(f *kong.Flag) bool { return f.Hidden })
 }
@@ -192,7 +190,6 @@ func groups(s section) []group {
 	return out
 }
 
-// text identifies a group.
 func (g group) text() string {
 	var b strings.Builder
 	b.WriteString(g.Title)
@@ -202,7 +199,6 @@ func (g group) text() string {
 	return b.String()
 }
 
-// choices are the values of an enumeration.
 func choices(v *kong.Value) []string {
 	return slices.DeleteFunc(v.EnumSlice(), func(s string) bool { return s == "" })
 }
@@ -213,7 +209,6 @@ type completion struct {
 	Kind    string // "file" or "dir" if there are no choices
 }
 
-// completed returns what a shell offers for a value, or nil.
 func completed(v *kong.Value, placeholder string) *completion {
 	switch {
 	case len(choices(v)) > 0:
@@ -243,7 +238,6 @@ func words(s section) string {
 	return strings.Join(words, " ")
 }
 
-// takesValue reports whether a flag has a value.
 func takesValue(flag *kong.Flag) bool { return !flag.IsBool() && !flag.IsCounter() }
 
 // argument is an argument's placeholder, in brackets if optional.
@@ -266,7 +260,6 @@ func placeholder(flag *kong.Flag) string {
 	return cmp.Or(strings.Join(choices(flag.Value), "|"), flag.PlaceHolder, strings.ToUpper(flag.Name))
 }
 
-// spellings are a flag's long names.
 func spellings(flag *kong.Flag) []string {
 	names := []string{"--" + flag.Name}
 	if flag.Tag.Negatable != "" {
@@ -275,7 +268,6 @@ func spellings(flag *kong.Flag) []string {
 	return names
 }
 
-// short is a flag's short name, or empty.
 func short(flag *kong.Flag) string {
 	if flag.Short == 0 {
 		return ""
@@ -283,7 +275,6 @@ func short(flag *kong.Flag) string {
 	return fmt.Sprintf("-%c", flag.Short)
 }
 
-// names are all names of a flag.
 func names(flag *kong.Flag) string {
 	all := spellings(flag)
 	if flag.Short != 0 {
@@ -292,7 +283,6 @@ func names(flag *kong.Flag) string {
 	return strings.Join(all, ", ")
 }
 
-// sentence is the first of a text.
 func sentence(text string) string {
 	first, _, _ := strings.Cut(text, ". ")
 	return strings.TrimSuffix(strings.TrimSpace(first), ".")

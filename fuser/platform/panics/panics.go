@@ -53,7 +53,6 @@ func Catch(ctx context.Context, log *slog.Logger, name string, task func() error
 	return task()
 }
 
-// cause is the part of a panic's value to log.
 func cause(value any) string {
 	if err, ok := value.(runtime.Error); ok {
 		return err.Error() // has types and numbers only

@@ -24,7 +24,6 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
-// exits are the exit codes of every service.
 var exits = []manual.Exit{
 	{Code: 0, Meaning: "Orderly stop by SIGINT or SIGTERM."},
 	{Code: 1, Meaning: "Failure: the last line of the log has the cause."},

@@ -28,7 +28,6 @@ import (
 )
 
 const (
-	// balancerName is the policy's name in a service config.
 	balancerName = "triskele_round_robin"
 	// leastPatience is the least time of a call whose timeout says something about the address.
 	leastPatience = 20 * time.Millisecond
@@ -159,7 +158,6 @@ func (p *picker) ranked(key string) (endpoints []endpoint, limit int64) {
 	return endpoints, spareCalls + 2*limit/int64(len(endpoints))
 }
 
-// Pick implements balancer.Picker.
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	n := uint64(len(p.endpoints))
 	endpoints, first, limit := p.endpoints, uint64(0), int64(math.MaxInt64)

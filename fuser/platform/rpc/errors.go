@@ -180,7 +180,6 @@ func passed(ctx context.Context) bool {
 	return ok && !time.Now().Before(at) || errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
-// short bounds the texts of a status.
 func short(st *status.Status) error {
 	most := explained
 	switch st.Code() {

@@ -44,7 +44,6 @@ type registrar struct {
 	trusting bool // see Server.Trust
 }
 
-// method is a registered method.
 type method struct {
 	requests, answers bool // several
 	handle            handler
@@ -56,7 +55,6 @@ type handler func(in *intake, out sink) error
 // sink takes an answer, unless ctx ends before.
 type sink func(ctx context.Context, answer any) error
 
-// RegisterService implements grpc.ServiceRegistrar.
 func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	wrapped := *desc
 	wrapped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
@@ -144,7 +142,6 @@ func (r *registrar) admit(ctx context.Context, method string) (Call, error) {
 	return call, Ended(ctx, err)
 }
 
-// unknown answers calls to unregistered methods.
 func unknown(_ any, stream grpc.ServerStream) error {
 	called, _ := grpc.MethodFromServerStream(stream)
 	return Ended(stream.Context(), unknownMethod(called))
@@ -158,13 +155,10 @@ func unknownMethod(name string) error {
 // Anything is a Call without restrictions.
 type Anything struct{}
 
-// Allow implements Call.
 func (Anything) Allow(any) error { return nil }
 
-// Answer implements Call.
 func (Anything) Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error) {
 	return handle(ctx, request)
 }
 
-// Done implements Call.
 func (Anything) Done(error) {}

@@ -97,7 +97,6 @@ func (in *intake) next(message any) error {
 	return in.call.Allow(message)
 }
 
-// close frees the last message's memory.
 func (in *intake) close() {
 	for _, release := range in.release {
 		release()

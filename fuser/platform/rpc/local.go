@@ -180,7 +180,6 @@ func (s *localStream) RecvMsg(message any) (err error) {
 	return s.call.wait(s.ctx)
 }
 
-// take waits for the next answer.
 func (s *localStream) take() (proto.Message, error) {
 	select {
 	case answer := <-s.answers:
@@ -239,7 +238,6 @@ func (l *Local) ServeFrames(ctx context.Context, method string, frames Frames, s
 	})
 }
 
-// serve runs the method of a call of this process.
 func (s *Server) serve(ctx context.Context, name string, in *intake, out sink) error {
 	found, known := s.methods.Load(name)
 	if !known {
@@ -300,7 +298,6 @@ func (c *localCall) wait(ctx context.Context) error {
 	}
 }
 
-// begin runs a call in another goroutine.
 func (l *Local) begin(ctx context.Context, method string, given source, out sink) (*localCall, error) {
 	served, leave, err := l.enter(ctx)
 	if err != nil {
@@ -349,7 +346,6 @@ func (l *Local) enter(ctx context.Context) (served context.Context, leave func()
 	}, nil
 }
 
-// served returns the server's context of a call.
 func (c *localCalls) served(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(c.killed, deadline)

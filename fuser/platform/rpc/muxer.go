@@ -124,7 +124,6 @@ type handoffConn struct {
 	handedOff atomic.Bool
 }
 
-// SetDeadline implements net.Conn.
 func (a *handoffConn) SetDeadline(t time.Time) error {
 	if a.handedOff.Load() {
 		return nil
@@ -132,7 +131,6 @@ func (a *handoffConn) SetDeadline(t time.Time) error {
 	return a.Conn.SetDeadline(t)
 }
 
-// httpListener is the listener of the HTTP/1.1 connections.
 type httpListener struct{ *muxer }
 
 func (l httpListener) Accept() (net.Conn, error) {

@@ -27,7 +27,6 @@ func IsWrong(err error) bool {
 
 type wrongError struct{ error }
 
-// Unwrap returns the error that was marked.
 func (e *wrongError) Unwrap() error { return e.error }
 
 // Durations is an option of every program's parser: no flag may be a negative duration.

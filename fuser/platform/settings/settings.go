@@ -182,7 +182,6 @@ func keys(flag *kong.Flag) (out []string) {
 	return out
 }
 
-// variable returns the environment variable that sets a flag.
 func variable(flag *kong.Flag) (name, value string, ok bool) {
 	for _, name := range flag.Tag.Envs {
 		if value, ok := os.LookupEnv(name); ok {

@@ -85,7 +85,6 @@ type keeper struct {
 	traces   map[trace.TraceID]*held
 }
 
-// held is this process's part of a trace.
 type held struct {
 	open  map[trace.SpanID]bool // those that began while it was held
 	spans []sdktrace.ReadOnlySpan
@@ -199,7 +198,6 @@ func (r redacting) OnEnd(span sdktrace.ReadOnlySpan) {
 	r.SpanProcessor.OnEnd(span)
 }
 
-// redacted is a span without error texts.
 type redacted struct{ sdktrace.ReadOnlySpan }
 
 func (redacted) Events() []sdktrace.Event { return nil }

@@ -2,7 +2,6 @@ package telemetry
 
 import "strings"
 
-// beforeTable are the words before a table's name.
 var beforeTable = map[string]bool{"FROM": true, "INTO": true, "UPDATE": true, "JOIN": true, "TABLE": true}
 
 // Summary returns an SQL statement's operation and first table, "SELECT memory.memories": OpenTelemetry's

@@ -49,13 +49,11 @@ type document struct {
 // resourceSpans are spans in protobuf's JSON. OTLP's own differs from it only in its ids, see id.
 type resourceSpans struct{ *tracepb.ResourceSpans }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (r *resourceSpans) UnmarshalJSON(text []byte) error {
 	r.ResourceSpans = &tracepb.ResourceSpans{}
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, r.ResourceSpans)
 }
 
-// MarshalJSON implements json.Marshaler.
 func (r resourceSpans) MarshalJSON() ([]byte, error) {
 	return protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(r.ResourceSpans)
 }
@@ -110,7 +108,6 @@ func (d document) spans(add func(string, *triskelev1.Span) error) error {
 	return nil
 }
 
-// message returns a span and its trace's id.
 func message(s *tracepb.Span, service string) (traceID string, out *triskelev1.Span, err error) {
 	var ids [3]string
 	for i, raw := range [][]byte{s.GetTraceId(), s.GetSpanId(), s.GetParentSpanId()} {
