@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 	"github.com/go-jose/go-jose/v4"
 )
 
@@ -58,21 +60,9 @@ func NewIssuer(t *testing.T) *Issuer {
 // Sign returns a JWT of the claims.
 func (p *Issuer) Sign(t *testing.T, claims map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.keys.Load().key, KeyID: "1"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	text, err := json.Marshal(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := signer.Sign(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compact, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compact
+	return oidctest.SignIDToken(p.keys.Load().key, "1", oidc.ES256, string(text))
 }
