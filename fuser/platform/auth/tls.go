@@ -22,6 +22,7 @@ import (
 	"os"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/credentials/tls/certprovider"
@@ -29,6 +30,7 @@ import (
 	"google.golang.org/grpc/security/advancedtls"
 
 	"github.com/triskele/triskele/fuser/platform/settings"
+	"github.com/triskele/triskele/proto/client"
 )
 
 // SystemRoots, in place of a file, means the system's authorities.
@@ -144,4 +146,32 @@ func (t TLS) Client() (credentials.TransportCredentials, error) {
 func (t TLS) watch(files pemfile.Options) (certprovider.Provider, error) {
 	files.RefreshDuration = t.Reload
 	return pemfile.NewProvider(files)
+}
+
+// Bearer is the token that a program sends to a gateway.
+type Bearer struct {
+	TokenFile string `help:"File with the token for the gateway. If not given, the token in TRISKELE_TOKEN is used, if any." env:"TRISKELE_TOKEN_FILE" placeholder:"FILE"`
+	// Token is set by the environment only: others can see flags.
+	Token string `hidden:"" env:"TRISKELE_TOKEN"`
+}
+
+// Dial returns the dial options for TLS and the token. A token is sent in plain text to this machine only.
+func (b Bearer) Dial(t TLS, target string) ([]grpc.DialOption, error) {
+	creds, err := t.Client()
+	if err != nil {
+		return nil, err
+	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(creds)}
+	secret, err := settings.Secret(b.TokenFile, b.Token)
+	if err != nil {
+		return nil, fmt.Errorf("--token-file: %w", err)
+	}
+	if secret == "" {
+		return options, nil
+	}
+	shown, err := client.SendToken(secret, target, t.CA != "")
+	if err != nil {
+		return nil, fmt.Errorf("%w: give --tls-ca FILE, or --tls-ca system", err)
+	}
+	return append(options, shown), nil
 }

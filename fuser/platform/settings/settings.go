@@ -10,6 +10,7 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -257,4 +258,13 @@ func (f *file) text(flag *kong.Flag, value *yaml.Node) (string, error) {
 		return scalar(value)
 	}
 	return kong.JoinEscaped(parts, separator), nil
+}
+
+// Secret returns the text of a file, without white space around it. Without a file it is the first of the values that is not empty.
+func Secret(file string, values ...string) (string, error) {
+	if file == "" {
+		return cmp.Or(values...), nil
+	}
+	text, err := os.ReadFile(file)
+	return strings.TrimSpace(string(text)), err
 }
