@@ -8,4 +8,4 @@ var hasDot = cpu.X86.HasAVX2
 // dotAVX2 is an inner product of n components, a multiple of 16.
 //
 //go:noescape
-func dotAVX2(a, b *int8, n int) int32
+func dotAVX2(a, b *byte, n int) int32

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// func dotAVX2(a, b *int8, n int) int32
+// func dotAVX2(a, b *byte, n int) int32
 TEXT ·dotAVX2(SB), NOSPLIT, $0-28
 	MOVQ a+0(FP), SI
 	MOVQ b+8(FP), DI

@@ -4,4 +4,4 @@ package graph
 
 const hasDot = false
 
-func dotAVX2(*int8, *int8, int) int32 { return 0 }
+func dotAVX2(*byte, *byte, int) int32 { return 0 }

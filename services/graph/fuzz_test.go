@@ -46,7 +46,7 @@ func (s *stream) concept() int64 {
 	return n
 }
 
-func (s *stream) vector() code { return appendCode(nil, []byte("\x00\x7f\x80\x01\xff")[:s.byte()%6]) }
+func (s *stream) vector() code { return code("\x00\x7f\x80\x01\xff"[:s.byte()%6]) }
 
 // memory is what tables may have of a memory, whether or not it makes sense.
 func (s *stream) memory() memoryRows {

@@ -151,10 +151,8 @@ func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, id
 	var id int64
 	var key string
 	var stored replica.Raw
-	var vector code
 	return tx.Each(ctx, statement+" ORDER BY id", args, []any{&id, &key, &stored}, func() error {
-		vector = appendCode(vector[:0], stored)
-		fn(id, key, vector)
+		fn(id, key, code(stored))
 		return nil
 	})
 }
@@ -171,7 +169,7 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 	var vector replica.Raw
 	targets := []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector, &f.Text}
 	return tx.Each(ctx, statement+` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`, args, targets, func() error {
-		f.Vector = appendCode(nil, vector)
+		f.Vector = code(slices.Clone(vector))
 		fn(memory, f)
 		return nil
 	})

@@ -10,8 +10,8 @@ import (
 // rescored is the number of rows for exact rescoring.
 const rescored = 512
 
-// code is a vector quantized to a byte per dimension, without its length. Its cosines are exact to about 0.02.
-type code []int8
+// code is a vector quantized to a signed byte per dimension, without its length. Its cosines are exact to about 0.02.
+type code []byte
 
 // encode quantizes a vector; the empty code is the zero vector.
 func encode(vector []float32) code {
@@ -24,32 +24,16 @@ func encode(vector []float32) code {
 	}
 	out := make(code, len(vector))
 	for i, x := range vector {
-		out[i] = int8(math.Round(float64(x) / most * math.MaxInt8))
+		out[i] = byte(int8(math.Round(float64(x) / most * math.MaxInt8)))
 	}
 	return out
-}
-
-func (c code) bytes() []byte {
-	out := make([]byte, len(c))
-	for i, x := range c {
-		out[i] = byte(x)
-	}
-	return out
-}
-
-func appendCode(to code, stored []byte) code {
-	to = slices.Grow(to, len(stored))
-	for _, x := range stored {
-		to = append(to, int8(x))
-	}
-	return to
 }
 
 // space holds one model's vectors by row, with gaps.
 type space struct {
 	dims  int
 	signs []uint64 // a bit for each dimension
-	codes []int8
+	codes code
 	norms []float32 // 0 in a row without a vector
 }
 
@@ -68,7 +52,7 @@ func (s *space) set(row uint32, vector code) bool {
 	if rows := int(row) + 1; rows > len(s.norms) {
 		more := rows - len(s.norms)
 		s.norms = append(s.norms, make([]float32, more)...)
-		s.codes = append(s.codes, make([]int8, more*s.dims)...)
+		s.codes = append(s.codes, make(code, more*s.dims)...)
 		s.signs = append(s.signs, make([]uint64, more*s.words())...)
 	}
 	copy(s.codes[int(row)*s.dims:], vector)
@@ -133,20 +117,20 @@ func (s *space) nearest(vector code, n int, least float64, pass func(row uint32)
 func sketch(into []uint64, vector code) {
 	clear(into)
 	for i, x := range vector {
-		if x > 0 {
+		if int8(x) > 0 {
 			into[i/64] |= 1 << (i % 64)
 		}
 	}
 }
 
 // dot is the inner product of vectors of one length.
-func dot(a, b []int8) (sum int32) {
+func dot(a, b code) (sum int32) {
 	b = b[:len(a)]
 	if n := len(a) &^ 15; hasDot && n > 0 {
 		sum, a, b = dotAVX2(&a[0], &b[0], n), a[n:], b[n:]
 	}
 	for i, x := range a {
-		sum += int32(x) * int32(b[i])
+		sum += int32(int8(x)) * int32(int8(b[i]))
 	}
 	return sum
 }

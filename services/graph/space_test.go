@@ -44,7 +44,7 @@ func TestNearest(t *testing.T) {
 		of := r.IntN(rows)
 		query := random()
 		for i := range query { // near to one of them
-			query[i] = query[i]/2 + float32(vectors[of][i])/64
+			query[i] = query[i]/2 + float32(int8(vectors[of][i]))/64
 		}
 		asked := encode(query)
 		var want []near

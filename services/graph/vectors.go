@@ -102,9 +102,9 @@ func (l *Leg) putVectors(tx sqldb.Tx, b *sqldb.Batch, namespace string, memories
 	var named, stated sqldb.Rows
 	for i, u := range of {
 		if u.relation == "" {
-			named = append(named, []any{u.concept, vectors[i].bytes()})
+			named = append(named, []any{u.concept, []byte(vectors[i])})
 		} else {
-			stated = append(stated, []any{u.concept, u.target, u.relation, vectors[i].bytes()})
+			stated = append(stated, []any{u.concept, u.target, u.relation, []byte(vectors[i])})
 		}
 	}
 	if tx.SQLite != nil { // an UPDATE does not begin with the rows, and JSON has no bytes
