@@ -134,15 +134,15 @@ func (l *Leg) Extracted(ctx context.Context, namespace string) (x Extracted, err
 // Resolve maps names to those of known concepts: with the same key, else the most similar one above sameThing.
 func (l *Leg) Resolve(ctx context.Context, namespace string, names []string) (map[string]string, error) {
 	found := map[string]int64{}
-	unknown := slices.Clone(names)
+	var unknown []string
 	ready, err := l.withNetwork(ctx, namespace, func(n *network) {
-		unknown = slices.DeleteFunc(unknown, func(name string) bool {
-			at, known := n.concept[conceptID(Key(name))]
-			if known = known && len(n.concepts[at].mentions) > 0; known {
+		for _, name := range names {
+			if at, known := n.spelled(name); known {
 				found[name] = n.concepts[at].id
+			} else {
+				unknown = append(unknown, name)
 			}
-			return known
-		})
+		}
 	})
 	if err != nil || !ready {
 		return nil, err

@@ -169,6 +169,12 @@ func (n *network) meant(means meaning, t moment) (out []seed) {
 	return out
 }
 
+// spelled returns the concept of a name in any spelling, if a memory mentions it.
+func (n *network) spelled(name string) (at uint32, known bool) {
+	at, known = n.concept[conceptID(Key(name))]
+	return at, known && len(n.concepts[at].mentions) > 0
+}
+
 // byID orders concepts by id, independent of insertion order.
 func (n *network) byID(a, b uint32) int { return cmp.Compare(n.concepts[a].id, n.concepts[b].id) }
 

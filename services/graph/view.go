@@ -124,8 +124,8 @@ type ConceptView struct {
 
 // Concept returns a concept by any of its spellings.
 func (v *View) Concept(name string) (ConceptView, bool) {
-	at, known := v.network.concept[conceptID(Key(name))]
-	if !known || len(v.network.concepts[at].mentions) == 0 {
+	at, known := v.network.spelled(name)
+	if !known {
 		return ConceptView{}, false
 	}
 	row := &v.network.concepts[at]
@@ -197,7 +197,7 @@ type Neighbour struct {
 
 // Neighbours returns the adjacent concepts, most facts first, then most shared memories.
 func (v *View) Neighbours(name string) []Neighbour {
-	at, known := v.network.concept[conceptID(Key(name))]
+	at, known := v.network.spelled(name)
 	if !known {
 		return nil
 	}
@@ -240,9 +240,9 @@ func (v *View) Neighbours(name string) []Neighbour {
 
 // Path returns a shortest path between two concepts along mentions, valid facts and authors' links; empty if there is none.
 func (v *View) Path(from, to string) []leg.Step {
-	start, known := v.network.concept[conceptID(Key(from))]
-	end, known2 := v.network.concept[conceptID(Key(to))]
-	if !known || !known2 {
+	start, known := v.network.spelled(from)
+	end, endKnown := v.network.spelled(to)
+	if !known || !endKnown {
 		return nil
 	}
 	w := walker{
