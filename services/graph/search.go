@@ -150,15 +150,21 @@ func (l *Leg) name(ctx context.Context, namespace string, paths [][]leg.Step) {
 		return
 	}
 	slices.Sort(ids)
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(namesShare*float64(time.Until(deadline))))
-		defer cancel()
-	}
+	ctx, cancel := withShare(ctx, namesShare)
+	defer cancel()
 	names, _ := l.names(ctx, namespace, slices.Compact(ids)) // keys do without
 	for _, path := range paths {
 		rename(path, names)
 	}
+}
+
+// withShare returns a context with a share of the time that is left.
+func withShare(ctx context.Context, share float64) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Duration(share*float64(time.Until(deadline))))
 }
 
 // rename puts names in place of the keys of a path's concepts, as far as there are any.

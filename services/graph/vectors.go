@@ -252,11 +252,8 @@ func (l *Leg) meaningOf(ctx context.Context, q leg.Query) meaning {
 	if l.config.Embedder == nil || q.Text == "" {
 		return meaning{}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(embedShare*float64(time.Until(deadline))))
-		defer cancel()
-	}
+	ctx, cancel := withShare(ctx, embedShare)
+	defer cancel()
 	cosines, err := l.scale(ctx)
 	if err != nil || cosines.same <= cosines.unlike {
 		return meaning{}
