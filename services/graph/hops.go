@@ -96,14 +96,13 @@ func (h *hopWalk) next(frontier map[uint32]float64, degree int, seen map[uint32]
 				h.together(c, a.to, give)
 			}
 		}
-		for _, r := range concept.facts {
-			if h.n.holds(r, h.time) {
-				f := h.n.fact(r)
-				if f.source == c {
-					give(f.target, 1, f.Relation, false)
-				} else {
-					give(f.source, 1, f.Relation, true)
-				}
+		for _, f := range concept.facts {
+			switch {
+			case !h.n.holds(f, h.time):
+			case f.source == c:
+				give(f.target, 1, f.Relation, false)
+			default:
+				give(f.source, 1, f.Relation, true)
 			}
 		}
 	}

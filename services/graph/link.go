@@ -127,9 +127,8 @@ func (n *network) named(ctx context.Context, text []word, ps []phrase, t moment)
 		out = n.nearly(ctx, text)
 	}
 	for _, w := range out[:len(out):len(out)] {
-		for _, r := range n.concepts[w.place()].facts {
-			f := n.fact(r)
-			if f.Relation != AliasRelation || !n.holds(r, t) {
+		for _, f := range n.concepts[w.place()].facts {
+			if f.Relation != AliasRelation || !n.holds(f, t) {
 				continue
 			}
 			for _, at := range []uint32{f.source, f.target} {
@@ -152,12 +151,11 @@ func (n *network) meant(means meaning, t moment) (out []seed) {
 	for _, c := range n.meanings.nearest(means.vector, maxMeant, means.at(nearConcept), mentioned, n.byID) {
 		out = append(out, seed{conceptNodeAt(c.row), means.share(c.cosine) * n.specific[c.row]})
 	}
-	holds := func(r factRef) bool { return n.holds(r, t) }
+	holds := func(f *factRow) bool { return n.holds(f, t) }
 	stated := func(row uint32) bool { return slices.ContainsFunc(n.said.stated[row], holds) }
 	for _, f := range n.said.nearest(means.vector, maxMeant, means.at(nearFact), stated, n.byFact) {
 		of, near := n.said.stated[f.row], means.share(f.cosine)
-		fact := n.fact(of[0])
-		for _, at := range []uint32{fact.source, fact.target} {
+		for _, at := range []uint32{of[0].source, of[0].target} {
 			out = append(out, seed{conceptNodeAt(at), near * n.specific[at]})
 		}
 		for _, r := range of {
@@ -180,7 +178,7 @@ func (n *network) byID(a, b uint32) int { return cmp.Compare(n.concepts[a].id, n
 
 // byFact does so for facts.
 func (n *network) byFact(a, b uint32) int {
-	f, g := n.fact(n.said.stated[a][0]), n.fact(n.said.stated[b][0])
+	f, g := n.said.stated[a][0], n.said.stated[b][0]
 	return cmp.Or(cmp.Compare(f.Source, g.Source), cmp.Compare(f.Target, g.Target), cmp.Compare(f.Relation, g.Relation))
 }
 
@@ -189,8 +187,8 @@ func (n *network) hub() int { return max(hubFloor, n.indexed/hubShare) }
 
 // hasFact reports whether a concept has a current fact.
 func (n *network) hasFact(concept uint32, t moment) bool {
-	return slices.ContainsFunc(n.concepts[concept].facts, func(r factRef) bool {
-		return n.fact(r).Relation != AliasRelation && n.holds(r, t)
+	return slices.ContainsFunc(n.concepts[concept].facts, func(f *factRow) bool {
+		return f.Relation != AliasRelation && n.holds(f, t)
 	})
 }
 

@@ -74,7 +74,7 @@ type conceptNode struct {
 	mentions []arc  // by row, ascending
 	titles   uint32 // mentions as a title
 	tags     uint32 // mentions as a title, a tag or a keyword
-	facts    []factRef
+	facts    []*factRow
 }
 
 // count counts a mention, or takes it off the count with -1.
@@ -86,9 +86,6 @@ func (c *conceptNode) count(salience float32, by int32) {
 		c.tags += uint32(by)
 	}
 }
-
-// factRef is a fact of a memory.
-type factRef struct{ memory, fact uint32 }
 
 // memoryRows are what the tables have of a memory.
 type memoryRows struct {
@@ -105,6 +102,7 @@ type factRow struct {
 	From, To       int64  // microseconds; To 0 is open
 	Vector         code   // of the network's model; nil if it has none or a row has it
 	source, target uint32 // places of Source and Target
+	memory         uint32 // the row of the memory that states it
 }
 
 // fact identifies a fact without its evidence.
@@ -117,7 +115,7 @@ type fact struct {
 type statedSpace struct {
 	space
 	rows   map[fact]uint32
-	stated [][]factRef // by row
+	stated [][]*factRow // by row
 	free   []uint32
 }
 
@@ -178,12 +176,12 @@ func (n *network) add(row uint32) {
 	for i := range node.Facts {
 		f := &node.Facts[i]
 		f.Relation = unique.Make(f.Relation).Value()
-		f.source, f.target = n.conceptAt(f.Source), n.conceptAt(f.Target)
+		f.memory, f.source, f.target = row, n.conceptAt(f.Source), n.conceptAt(f.Target)
 		for _, c := range []uint32{f.source, f.target} {
 			at := &n.concepts[c]
-			at.facts = append(at.facts, factRef{row, uint32(i)})
+			at.facts = append(at.facts, f)
 		}
-		n.state(factRef{row, uint32(i)}, f)
+		n.state(f)
 	}
 	for _, l := range node.Links {
 		n.linkers[l.Target] = insert(n.linkers[l.Target], row)
@@ -226,14 +224,14 @@ func (n *network) Drop(row uint32) {
 	ends := make([]uint32, 0, 2*len(node.Facts))
 	for i := range node.Facts {
 		f := &node.Facts[i]
-		n.unstate(factRef{row, uint32(i)}, f)
+		n.unstate(f)
 		ends = append(ends, f.source, f.target)
 	}
 	slices.Sort(ends)
 	ends = slices.Compact(ends)
 	for _, c := range ends {
 		at := &n.concepts[c]
-		at.facts = slices.DeleteFunc(at.facts, func(r factRef) bool { return r.memory == row })
+		at.facts = slices.DeleteFunc(at.facts, func(f *factRow) bool { return f.memory == row })
 	}
 	for _, a := range node.mentions {
 		at := &n.concepts[a.to]
@@ -324,7 +322,7 @@ func (n *network) forget(at uint32) {
 }
 
 // state adds a fact's statement and its vector.
-func (n *network) state(r factRef, f *factRow) {
+func (n *network) state(f *factRow) {
 	vector, of := f.Vector, fact{f.Source, f.Target, f.Relation}
 	f.Vector = nil
 	row, known := n.said.rows[of]
@@ -341,17 +339,17 @@ func (n *network) state(r factRef, f *factRow) {
 		}
 		n.said.rows[of] = row
 	}
-	n.said.stated[row] = append(n.said.stated[row], r)
+	n.said.stated[row] = append(n.said.stated[row], f)
 }
 
 // unstate removes a statement, and the vector with the last one.
-func (n *network) unstate(r factRef, f *factRow) {
+func (n *network) unstate(f *factRow) {
 	of := fact{f.Source, f.Target, f.Relation}
 	row, known := n.said.rows[of]
 	if !known {
 		return
 	}
-	n.said.stated[row] = slices.DeleteFunc(n.said.stated[row], func(other factRef) bool { return other == r })
+	n.said.stated[row] = slices.DeleteFunc(n.said.stated[row], func(other *factRow) bool { return other == f })
 	if len(n.said.stated[row]) == 0 {
 		delete(n.said.rows, of)
 		n.said.clear(row)
@@ -396,7 +394,7 @@ type moment struct {
 
 // closer is a single fact that spans the moment, in the order of compareFacts. other is the place of the next one with another target.
 type closer struct {
-	factRef
+	*factRow
 	other int
 }
 
@@ -424,68 +422,55 @@ func (n *network) live(memory uint32, t moment) bool {
 }
 
 // holds reports whether a fact spans the moment, and no newer fact has closed it.
-func (n *network) holds(r factRef, t moment) bool {
-	if !n.spans(r, t) {
-		return false
-	}
-	_, closed := n.closing(r, t)
-	return !closed
-}
+func (n *network) holds(f *factRow, t moment) bool { return n.spans(f, t) && n.closing(f, t) == nil }
 
 // spans reports whether a fact's evidence is live and has not expired, and the moment is inside its span.
-func (n *network) spans(r factRef, t moment) bool {
-	f := n.fact(r)
-	return n.live(r.memory, moment{at: t.at}) && t.within(f.From, f.To) && t.within(f.From, n.rows.Expires[r.memory])
+func (n *network) spans(f *factRow, t moment) bool {
+	return n.live(f.memory, moment{at: t.at}) && t.within(f.From, f.To) && t.within(f.From, n.rows.Expires[f.memory])
 }
 
-func (n *network) fact(r factRef) *factRow { return &n.memories[r.memory].Facts[r.fact] }
-
-// closing returns the earliest later fact that has closed a fact: a valid one of the same source and relation, with another target.
-func (n *network) closing(r factRef, t moment) (by factRef, closed bool) {
-	f := n.fact(r)
+// closing returns the earliest later fact that has closed a fact, or nil: a valid one of the same source and relation, with another target.
+func (n *network) closing(f *factRow, t moment) *factRow {
 	if !f.Single {
-		return factRef{}, false
+		return nil
 	}
 	list, known := t.closers[f.source]
 	if !known {
 		list = n.closers(f.source, t)
 		t.closers[f.source] = list
 	}
-	at := sort.Search(len(list), func(i int) bool { return n.compareFacts(list[i].factRef, r) > 0 })
-	if at < len(list) && n.fact(list[at].factRef).Target == f.Target {
+	at := sort.Search(len(list), func(i int) bool { return n.compareFacts(list[i].factRow, f) > 0 })
+	if at < len(list) && list[at].Target == f.Target {
 		at = list[at].other
 	}
-	if at == len(list) || n.fact(list[at].factRef).Relation != f.Relation {
-		return factRef{}, false
+	if at == len(list) || list[at].Relation != f.Relation {
+		return nil
 	}
-	return list[at].factRef, true
+	return list[at].factRow
 }
 
 func (n *network) closers(source uint32, t moment) (list []closer) {
-	for _, r := range n.concepts[source].facts {
-		if f := n.fact(r); f.source == source && f.Single && n.spans(r, t) {
-			list = append(list, closer{factRef: r})
+	for _, f := range n.concepts[source].facts {
+		if f.source == source && f.Single && n.spans(f, t) {
+			list = append(list, closer{factRow: f})
 		}
 	}
-	slices.SortFunc(list, func(a, b closer) int { return n.compareFacts(a.factRef, b.factRef) })
+	slices.SortFunc(list, func(a, b closer) int { return n.compareFacts(a.factRow, b.factRow) })
 	for i := len(list) - 1; i >= 0; i-- {
 		list[i].other = i + 1
-		if i+1 < len(list) {
-			if f, next := n.fact(list[i].factRef), n.fact(list[i+1].factRef); f.Target == next.Target && f.Relation == next.Relation {
-				list[i].other = list[i+1].other
-			}
+		if i+1 < len(list) && list[i].Target == list[i+1].Target && list[i].Relation == list[i+1].Relation {
+			list[i].other = list[i+1].other
 		}
 	}
 	return list
 }
 
 // compareFacts orders facts by relation, and from the oldest one. The newer memory breaks ties.
-func (n *network) compareFacts(a, b factRef) int {
-	f, g := n.fact(a), n.fact(b)
+func (n *network) compareFacts(f, g *factRow) int {
 	if by := cmp.Or(cmp.Compare(f.Relation, g.Relation), cmp.Compare(f.From, g.From)); by != 0 {
 		return by
 	}
-	return compareIDs(n.rows.IDs[a.memory], n.rows.IDs[b.memory])
+	return compareIDs(n.rows.IDs[f.memory], n.rows.IDs[g.memory])
 }
 
 // stale reports whether a memory has facts and none is valid, unless superseded memories are wanted.
@@ -495,7 +480,7 @@ func (n *network) stale(memory uint32, t moment) bool {
 	}
 	facts := n.memories[memory].Facts
 	for i := range facts {
-		if facts[i].Relation == AliasRelation || n.holds(factRef{memory, uint32(i)}, t) {
+		if facts[i].Relation == AliasRelation || n.holds(&facts[i], t) {
 			return false
 		}
 	}

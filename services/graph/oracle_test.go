@@ -35,7 +35,7 @@ func exact(n *network, seeds []seed, t moment, hub, maxLinks int, starts map[uin
 			continue
 		}
 		var pages, all float64
-		var facts []factRef
+		var facts []*factRow
 		for _, a := range c.mentions {
 			if passable(a.to) {
 				all += float64(a.salience)
@@ -44,9 +44,9 @@ func exact(n *network, seeds []seed, t moment, hub, maxLinks int, starts map[uin
 				}
 			}
 		}
-		for _, r := range c.facts {
-			if n.holds(r, t) {
-				facts = append(facts, r)
+		for _, f := range c.facts {
+			if n.holds(f, t) {
+				facts = append(facts, f)
 			}
 		}
 		kinds := 0.
@@ -63,11 +63,10 @@ func exact(n *network, seeds []seed, t moment, hub, maxLinks int, starts map[uin
 				}
 			}
 		}
-		for _, r := range facts {
-			f := &n.memories[r.memory].Facts[r.fact]
+		for _, f := range facts {
 			other := f.source + f.target - uint32(i)
 			give(v, conceptNodeAt(other), 1/float64(len(facts))/kinds/2)
-			give(v, memoryAt(r.memory), 1/float64(len(facts))/kinds/2)
+			give(v, memoryAt(f.memory), 1/float64(len(facts))/kinds/2)
 		}
 	}
 	for i := range n.memories {
@@ -391,19 +390,17 @@ func BenchmarkWalk(b *testing.B) {
 }
 
 // closes compares each fact with each other one.
-func closes(n *network, r factRef, t moment) (by factRef, closed bool) {
-	f := n.fact(r)
-	for _, other := range n.concepts[f.source].facts {
-		g := n.fact(other)
+func closes(n *network, f *factRow, t moment) (by *factRow) {
+	for _, g := range n.concepts[f.source].facts {
 		if !f.Single || !g.Single || g.Source != f.Source || g.Target == f.Target || g.Relation != f.Relation ||
-			n.compareFacts(other, r) <= 0 || !n.live(other.memory, moment{at: t.at}) || !t.within(g.From, g.To) {
+			n.compareFacts(g, f) <= 0 || !n.live(g.memory, moment{at: t.at}) || !t.within(g.From, g.To) {
 			continue
 		}
-		if !closed || n.compareFacts(by, other) > 0 {
-			by, closed = other, true
+		if by == nil || n.compareFacts(by, g) > 0 {
+			by = g
 		}
 	}
-	return by, closed
+	return by
 }
 
 // A fact is closed by the earliest of those that come later, and holds unless there is one.
@@ -426,14 +423,14 @@ func TestFactsThatCloseOthers(t *testing.T) {
 		for _, at := range []time.Time{{}, time.UnixMicro(1), time.UnixMicro(2), time.UnixMicro(3)} {
 			now := momentOf(at, false)
 			for row := range uint32(6) {
-				for i, f := range n.memories[row].Facts {
-					r := factRef{row, uint32(i)}
-					by, closed := closes(n, r, now)
-					if got, found := n.closing(r, now); found != closed || closed && (n.compareFacts(got, by) != 0 || n.fact(got).Target == f.Target) {
-						t.Fatalf("at %v, fact %+v of memory %d is closed by %v (%v), want %v (%v)", at, f, row, got, found, by, closed)
+				for i := range n.memories[row].Facts {
+					f := &n.memories[row].Facts[i]
+					by := closes(n, f, now)
+					if got := n.closing(f, now); (got == nil) != (by == nil) || by != nil && (n.compareFacts(got, by) != 0 || got.Target == f.Target) {
+						t.Fatalf("at %v, fact %+v of memory %d is closed by %+v, want %+v", at, *f, row, got, by)
 					}
-					if want := n.live(row, now) && now.within(f.From, f.To) && !closed; n.holds(r, now) != want {
-						t.Fatalf("at %v, fact %+v of memory %d holds: got %v, want %v", at, f, row, !want, want)
+					if want := n.live(row, now) && now.within(f.From, f.To) && by == nil; n.holds(f, now) != want {
+						t.Fatalf("at %v, fact %+v of memory %d holds: got %v, want %v", at, *f, row, !want, want)
 					}
 				}
 			}

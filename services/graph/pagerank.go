@@ -69,7 +69,7 @@ type scratch struct {
 	mass       []int64
 	weights    []float64
 	neighbours []neighbour
-	facts      []factRef
+	facts      []*factRow
 	shared     []uint8  // by concept: trigrams shared with a phrase; 0 between phrases
 	sharing    []uint32 // concepts that share some
 }
@@ -245,7 +245,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 	for _, f := range row.facts {
 		if w.n.holds(f, w.time) {
 			weight := 1.
-			if w.named(w.n.fact(f).Relation) {
+			if w.named(f.Relation) {
 				weight = namedRelation
 			}
 			w.facts, w.weights = append(w.facts, f), append(w.weights, weight)
@@ -262,8 +262,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		}
 		w.give(v, memoryAt(a.to), share*float64(a.salience)/mentions, viaMention)
 	}
-	for i, f := range w.facts {
-		fact := w.n.fact(f)
+	for i, fact := range w.facts {
 		part := share * w.weights[i] / factSum / 2
 		other, via := fact.target, fact.Relation
 		if other == v.place() {
@@ -272,7 +271,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 			}
 		}
 		w.give(v, conceptNodeAt(other), part, via)
-		w.give(v, memoryAt(f.memory), part, fact.Relation)
+		w.give(v, memoryAt(fact.memory), part, fact.Relation)
 	}
 }
 

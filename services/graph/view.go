@@ -139,8 +139,8 @@ func (v *View) Concept(name string) (ConceptView, bool) {
 	}
 	slices.SortFunc(c.Memories, compareIDs)
 	slices.SortFunc(c.Pages, compareIDs)
-	for _, r := range row.facts {
-		s := v.statement(r)
+	for _, f := range row.facts {
+		s := v.statement(f)
 		if s.Relation == AliasRelation {
 			other := s.Subject
 			if other == c.Name {
@@ -162,19 +162,19 @@ func (v *View) Concept(name string) (ConceptView, bool) {
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
-func (v *View) statement(r factRef) Statement {
-	f, rows := v.network.fact(r), v.network.rows
+func (v *View) statement(f *factRow) Statement {
+	rows := v.network.rows
 	s := Statement{
-		Subject: v.name(f.Source), Relation: f.Relation, Object: v.name(f.Target), Memory: rows.IDs[r.memory],
+		Subject: v.name(f.Source), Relation: f.Relation, Object: v.name(f.Target), Memory: rows.IDs[f.memory],
 		From: fromMicros(f.From), To: fromMicros(f.To), Single: f.Single, StatedTo: fromMicros(f.To),
 	}
-	for _, to := range []int64{rows.To[r.memory], rows.Expires[r.memory]} {
+	for _, to := range []int64{rows.To[f.memory], rows.Expires[f.memory]} {
 		if at := fromMicros(to); to != 0 && (s.To.IsZero() || at.Before(s.To)) {
 			s.To = at
 		}
 	}
-	if by, closed := v.network.closing(r, v.now); closed {
-		if at := fromMicros(v.network.fact(by).From); s.To.IsZero() || at.Before(s.To) {
+	if by := v.network.closing(f, v.now); by != nil {
+		if at := fromMicros(by.From); s.To.IsZero() || at.Before(s.To) {
 			s.To, s.ClosedBy = at, rows.IDs[by.memory]
 		}
 	}
@@ -216,8 +216,8 @@ func (v *View) Neighbours(name string) []Neighbour {
 			}
 		}
 	}
-	for _, r := range row.facts {
-		if f := v.network.fact(r); v.network.holds(r, v.now) {
+	for _, f := range row.facts {
+		if v.network.holds(f, v.now) {
 			other := f.Target
 			if other == row.id {
 				other = f.Source
@@ -277,9 +277,9 @@ func (w *walker) shortest(from, to node) []leg.Step {
 func (v *View) Triples() []Statement {
 	var out []Statement
 	for _, at := range v.memories() {
-		for i, f := range v.network.memories[at].Facts {
-			if !f.Text {
-				out = append(out, v.statement(factRef{at, uint32(i)}))
+		for i := range v.network.memories[at].Facts {
+			if f := &v.network.memories[at].Facts[i]; !f.Text {
+				out = append(out, v.statement(f))
 			}
 		}
 	}
@@ -357,8 +357,7 @@ func (v *View) write(w io.Writer, f format) error {
 	}
 	for _, row := range memories {
 		for i := range n.memories[row].Facts {
-			if r := (factRef{row, uint32(i)}); n.holds(r, v.now) {
-				fact := n.fact(r)
+			if fact := &n.memories[row].Facts[i]; n.holds(fact, v.now) {
 				fmt.Fprintf(&b, f.fact, uint64(fact.Source), uint64(fact.Target), f.text(fact.Relation))
 			}
 		}
