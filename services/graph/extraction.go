@@ -116,7 +116,7 @@ func (l *Leg) PutExtraction(ctx context.Context, r record.Record, x Extraction) 
 		if err := tx.In(postgres.Entered).Send(ctx, b); err != nil || len(list) == 0 {
 			return err
 		}
-		_, err = putFacts(ctx, tx, r.Namespace, OriginModel, list)
+		_, err = putFacts(ctx, tx, r.Namespace, fromModel, list)
 		return err
 	}); err != nil || !stored {
 		return err

@@ -15,14 +15,11 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// Origin is a fact's source.
-type Origin string
-
 // The origins of facts. Indexing replaces facts from the text. The others last as long as their memory.
 const (
-	OriginText   Origin = "text"
-	OriginImport Origin = "import"
-	OriginModel  Origin = "model"
+	fromText   = "text"
+	fromImport = "import"
+	fromModel  = "model"
 )
 
 // Fact is a relation stated by a memory. Each text has at most 256 bytes.
@@ -70,11 +67,14 @@ func relationOf(text string) string {
 
 // statement is a fact with concept ids.
 type statement struct {
-	memory uuid.UUID
+	Fact
 	fact
-	single   bool
-	from, to time.Time
-	named    [2]Concept // source and target as the fact spells them, unless they are stored already
+	named []Concept // source and target as the fact spells them, unless they are stored already
+}
+
+// named returns the concept of a name in a fact.
+func named(name string) Concept {
+	return Concept{Key: Key(name), Name: strings.Join(strings.Fields(name), " "), Kind: KindName}
 }
 
 // statements converts facts, without duplicates and self-relations, sorted by memory.
@@ -88,17 +88,12 @@ func statements(facts []Fact) (list []statement, err error) {
 		if err := f.Check(); err != nil {
 			return nil, err
 		}
-		var ends [2]int64
-		var named [2]Concept
-		for i, name := range []string{f.Subject, f.Object} {
-			named[i] = Concept{Key: Key(name), Name: strings.Join(strings.Fields(name), " "), Kind: KindName}
-			ends[i] = conceptID(named[i].Key)
-		}
-		if ends[0] == ends[1] {
+		subject, object := named(f.Subject), named(f.Object)
+		if subject.Key == object.Key {
 			continue
 		}
-		s := statement{f.Memory, fact{ends[0], ends[1], relationOf(f.Relation)}, f.Single, f.From, f.To, named}
-		id := identity{s.memory, s.fact}
+		s := statement{f, fact{conceptID(subject.Key), conceptID(object.Key), relationOf(f.Relation)}, []Concept{subject, object}}
+		id := identity{s.Memory, s.fact}
 		if at, twice := seen[id]; twice {
 			list[at] = s
 			continue
@@ -106,19 +101,19 @@ func statements(facts []Fact) (list []statement, err error) {
 		seen[id] = len(list)
 		list = append(list, s)
 	}
-	slices.SortStableFunc(list, func(a, b statement) int { return compareIDs(a.memory, b.memory) })
+	slices.SortStableFunc(list, func(a, b statement) int { return compareIDs(a.Memory, b.Memory) })
 	return list, nil
 }
 
-// PutFacts stores facts of a namespace atomically and returns their number. A fact replaces one with the same memory, subject,
+// PutFacts stores imported facts of a namespace atomically and returns their number. A fact replaces one with the same memory, subject,
 // relation and object. Facts of missing or sensitive memories are skipped. If the embedder fails, they have no vectors.
-func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (stored int, err error) {
+func (l *Leg) PutFacts(ctx context.Context, namespace string, facts []Fact) (stored int, err error) {
 	list, err := statements(facts)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
 	if err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
-		stored, err = putFacts(ctx, tx, namespace, origin, list)
+		stored, err = putFacts(ctx, tx, namespace, fromImport, list)
 		return err
 	}); err != nil {
 		return 0, err
@@ -127,13 +122,13 @@ func (l *Leg) PutFacts(ctx context.Context, namespace string, origin Origin, fac
 }
 
 // putFacts stores the statements of memories that exist and are not sensitive, and returns their number.
-func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin Origin, statements []statement) (int, error) {
+func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin string, statements []statement) (int, error) {
 	current, err := lock(ctx, tx, namespace, memoriesOf(statements))
 	if err != nil || len(current) == 0 {
 		return 0, err
 	}
 	statements = slices.DeleteFunc(slices.Clone(statements), func(s statement) bool {
-		_, there := current[s.memory]
+		_, there := current[s.Memory]
 		return !there
 	})
 	memories := memoriesOf(statements)
@@ -147,8 +142,8 @@ func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin Origin,
 	var named []Concept
 	now := maps.Clone(had)
 	for _, s := range statements {
-		named = append(named, s.named[:]...)
-		now[s.memory] = append(now[s.memory], mention{s.source, salienceFact}, mention{s.target, salienceFact})
+		named = append(named, s.named...)
+		now[s.Memory] = append(now[s.Memory], mention{s.source, salienceFact}, mention{s.target, salienceFact})
 	}
 	putConcepts(b, namespace, named)
 	put(tx, b, namespace, slice.Map(memories, func(id uuid.UUID) entry { return entry{memory: id, had: had[id], now: now[id]} }), false, false)
@@ -157,9 +152,9 @@ func putFacts(ctx context.Context, tx sqldb.Tx, namespace string, origin Origin,
 }
 
 // putStatements stores statements. One replaces another of other times or origin, but no model's an import's, and no text's any.
-func putStatements(b *sqldb.Batch, namespace string, origin Origin, statements []statement) {
+func putStatements(b *sqldb.Batch, namespace string, origin string, statements []statement) {
 	rows := slice.Map(statements, func(s statement) []any {
-		return []any{s.memory, s.source, s.target, s.relation, s.single, s.from, s.to}
+		return []any{s.Memory, s.source, s.target, s.relation, s.Single, s.From, s.To}
 	})
 	b.Exec(`
 		INSERT INTO graph.facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
@@ -171,10 +166,10 @@ func putStatements(b *sqldb.Batch, namespace string, origin Origin, statements [
 			valid_from = excluded.valid_from, valid_to = excluded.valid_to
 		WHERE excluded.origin <> 'text' AND NOT (f.origin = 'import' AND excluded.origin = 'model')
 			AND (f.origin, f.single, f.valid_from, f.valid_to) IS DISTINCT FROM (excluded.origin, excluded.single, excluded.valid_from, excluded.valid_to)`,
-		namespace, string(origin), sqldb.Rows(rows))
+		namespace, origin, sqldb.Rows(rows))
 }
 
 // memoriesOf returns the distinct memories, ascending.
 func memoriesOf(list []statement) []uuid.UUID {
-	return slices.Compact(slice.Map(list, func(s statement) uuid.UUID { return s.memory }))
+	return slices.Compact(slice.Map(list, func(s statement) uuid.UUID { return s.Memory }))
 }

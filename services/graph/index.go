@@ -104,7 +104,7 @@ func putDocuments(ctx context.Context, tx sqldb.Tx, namespace string, docs []doc
 	}
 	putConcepts(b, namespace, named)
 	put(tx, b, namespace, entries, true, fresh)
-	putStatements(b, namespace, OriginText, aliases)
+	putStatements(b, namespace, fromText, aliases)
 	return salient(slices.Concat(now...)), tx.In(postgres.Entered).Send(ctx, b)
 }
 
@@ -210,7 +210,7 @@ func (d document) mentions(known map[int64]bool, ends []int64) []mention {
 func (d document) aliases() (list []statement) {
 	for _, c := range d.concepts {
 		if c.AliasOf != "" && slices.ContainsFunc(d.concepts, func(other Concept) bool { return other.Key == c.AliasOf }) {
-			list = append(list, statement{memory: d.record.ID, fact: fact{conceptID(c.Key), conceptID(c.AliasOf), AliasRelation}})
+			list = append(list, statement{Fact: Fact{Memory: d.record.ID}, fact: fact{conceptID(c.Key), conceptID(c.AliasOf), AliasRelation}})
 		}
 	}
 	return list

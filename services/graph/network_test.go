@@ -134,7 +134,7 @@ func TestAliases(t *testing.T) {
 
 func put(t *testing.T, s *graph.Leg, facts ...graph.Fact) {
 	t.Helper()
-	if n, err := s.PutFacts(t.Context(), ns, graph.OriginImport, facts); err != nil || n != len(facts) {
+	if n, err := s.PutFacts(t.Context(), ns, facts); err != nil || n != len(facts) {
 		t.Fatalf("stored %d of %d facts: %v", n, len(facts), err)
 	}
 }
@@ -380,7 +380,7 @@ func TestFactsAreKeptOut(t *testing.T) {
 		f.Insert(t, secret, plain)
 		f.Drain(t, "graph", s)
 		fact := graph.Fact{Memory: secret.ID, Subject: "Canarywharf", Relation: "opens", Object: "Xyzzy"}
-		n, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{fact, {Memory: uuid.New(), Subject: "A", Relation: "r", Object: "B"}})
+		n, err := s.PutFacts(t.Context(), ns, []graph.Fact{fact, {Memory: uuid.New(), Subject: "A", Relation: "r", Object: "B"}})
 		if n != 0 || err != nil || len(f.Holding(t, "Canarywharf")) != 0 {
 			t.Errorf("stored %d, %v, %v", n, err, f.Holding(t, "Canarywharf"))
 		}
@@ -388,7 +388,7 @@ func TestFactsAreKeptOut(t *testing.T) {
 			{Memory: plain.ID, Subject: "", Relation: "r", Object: "B"}, {Memory: plain.ID, Subject: "A", Relation: strings.Repeat("r", 257), Object: "B"},
 			{Memory: plain.ID, Subject: "A", Relation: "co-mention", Object: "B"},
 		} {
-			if _, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{bad}); err == nil {
+			if _, err := s.PutFacts(t.Context(), ns, []graph.Fact{bad}); err == nil {
 				t.Errorf("stored %+v", bad)
 			}
 		}
@@ -684,7 +684,7 @@ func TestNamesOfSkippedFacts(t *testing.T) {
 		s := open(f)
 		plain, secret := storetest.Record(ns, "plain", nil), storetest.Record(ns, "secret", func(r *record.Record) { r.Sensitive = true })
 		f.Insert(t, plain, secret)
-		stored, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
+		stored, err := s.PutFacts(t.Context(), ns, []graph.Fact{
 			{Memory: secret.ID, Subject: "CANARY Wharf", Relation: "opens", Object: "Gate"},
 			{Memory: uuid.New(), Subject: "CANARY wharf", Relation: "opens", Object: "CANARY wharf"},
 			{Memory: plain.ID, Subject: "Canary Wharf", Relation: "opens", Object: "gate"},

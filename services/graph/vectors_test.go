@@ -109,7 +109,7 @@ func TestMeaning(t *testing.T) {
 		beside := tagged("Nothing else.", "harbour gatehouse keepers")
 		owner := storetest.Record(ns, "owner", nil)
 		index(t, f, s, harbour, beside, owner)
-		if _, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
+		if _, err := s.PutFacts(t.Context(), ns, []graph.Fact{
 			{Memory: owner.ID, Subject: "Fenwright", Relation: "acquired", Object: "Brackwater"},
 		}); err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestVectorsFollow(t *testing.T) {
 		s := means(f, first)
 		a, b := tagged("a", "harbour gatehouse keepers"), tagged("b", "harbour gatehouse keepers", "lighthouse")
 		index(t, f, s, a, b)
-		if _, err := s.PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
+		if _, err := s.PutFacts(t.Context(), ns, []graph.Fact{
 			{Memory: b.ID, Subject: "Fenwright", Relation: "acquired", Object: "Brackwater"},
 		}); err != nil {
 			t.Fatal(err)

@@ -275,7 +275,7 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 		var batch []graph.Fact
 		read, stored := 0, 0
 		flush := func() error {
-			n, err := index.PutFacts(ctx, c.Namespace, graph.OriginImport, batch)
+			n, err := index.PutFacts(ctx, c.Namespace, batch)
 			stored, batch = stored+n, batch[:0]
 			return err
 		}
