@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 )
@@ -34,44 +31,35 @@ func (s scale) share(cosine float64) float64 { return (cosine - s.unlike) / (s.s
 // calibrationTime bounds the requests to an embedder that measure its scale.
 const calibrationTime = 10 * time.Second
 
-// calibration is an embedder's scale. It is measured on first use, and again while that fails.
-type calibration struct {
-	asking singleflight.Group
-	found  atomic.Pointer[scale]
-}
-
-// scale returns the embedder's scale. A search waits no longer than ctx for the first one's requests.
+// scale returns the embedder's scale. It is measured on first use, and again while that fails. A search waits no longer than ctx for the
+// first one's requests.
 func (l *Leg) scale(ctx context.Context) (scale, error) {
-	if found := l.calibration.found.Load(); found != nil {
+	if found := l.measured.Load(); found != nil {
 		return *found, nil
 	}
-	answer := l.calibration.asking.DoChan("", func() (any, error) {
+	done := l.measuring.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), calibrationTime)
 		defer cancel()
-		var found scale
-		err := panics.Catch(ctx, nil, "measure an embedder's scale", func() (err error) {
-			found, err = l.measure(ctx)
-			return err
-		})
-		if err == nil {
-			l.calibration.found.Store(&found)
-		}
-		return found, err
+		return nil, panics.Catch(ctx, nil, "measure an embedder's scale", func() error { return l.measure(ctx) })
 	})
 	select {
 	case <-ctx.Done():
 		return scale{}, ctx.Err()
-	case found := <-answer:
-		return found.Val.(scale), found.Err
+	case result := <-done:
+		if result.Err != nil {
+			return scale{}, result.Err
+		}
+		return *l.measured.Load(), nil
 	}
 }
 
-func (l *Leg) measure(ctx context.Context) (found scale, err error) {
+func (l *Leg) measure(ctx context.Context) error {
 	asked, told, err := l.bothWays(ctx, samples)
 	if err != nil {
-		return scale{}, err
+		return err
 	}
 	n := float64(len(samples))
+	var found scale
 	for i := range asked {
 		for j := range told {
 			if i == j {
@@ -81,7 +69,8 @@ func (l *Leg) measure(ctx context.Context) (found scale, err error) {
 			}
 		}
 	}
-	return found, nil
+	l.measured.Store(&found)
+	return nil
 }
 
 // bothWays embeds texts as queries and as documents.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/singleflight"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
@@ -24,12 +26,13 @@ const namesShare = 0.5
 type Leg struct {
 	queue.Follower
 	*postgres.Standby
-	store       sqldb.Store
-	images      *replica.Set
-	part        replica.Place
-	share       float64 // of a search's time, to wait for loading
-	config      Config
-	calibration calibration
+	store     sqldb.Store
+	images    *replica.Set
+	part      replica.Place
+	share     float64 // of a search's time, to wait for loading
+	config    Config
+	measuring singleflight.Group
+	measured  atomic.Pointer[scale] // of the embedder
 }
 
 var (
