@@ -180,10 +180,6 @@ func readMemories(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 	if tx.IsSQLite() {
 		return readSQLite(ctx, tx, namespace, ids, to)
 	}
-	return readPostgres(ctx, tx, namespace, ids, to)
-}
-
-func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to func(uuid.UUID, *mention, *authorLink)) error {
 	each := func(columns, table, memory, order string, targets []any, fn func() error) error {
 		statement, args := sqldb.Among(ids, "SELECT "+columns+" FROM graph."+table+" WHERE namespace = $1", " AND "+memory+" = ANY($2::uuid[])", namespace)
 		return tx.Each(ctx, statement+order, args, targets, fn)
