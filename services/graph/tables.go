@@ -80,8 +80,9 @@ type entry struct {
 	links    []authorLink
 }
 
-// counted returns how many mentions more each concept has.
+// counted returns how many mentions more each concept has, where the number changes.
 func counted(more map[int64]int64) (counts sqldb.Rows) {
+	maps.DeleteFunc(more, func(_, n int64) bool { return n == 0 })
 	for _, concept := range slices.Sorted(maps.Keys(more)) {
 		counts = append(counts, []any{concept, more[concept]})
 	}
@@ -90,16 +91,23 @@ func counted(more map[int64]int64) (counts sqldb.Rows) {
 
 // put replaces mentions, with links as well. Of those of one concept it takes the first. The memories of fresh ones have nothing stored.
 func put(tx sqldb.Tx, b *sqldb.Batch, namespace string, entries []entry, links, fresh bool) {
+	more := map[int64]int64{} // mentions, by concept
 	for i := range entries {
-		entries[i].now = distinct(entries[i].now)
+		e := &entries[i]
+		e.now = distinct(e.now)
+		for _, m := range e.now {
+			more[m.concept]++
+		}
+		for _, m := range e.had {
+			more[m.concept]--
+		}
 	}
 	if tx.SQLite != nil {
-		putSQLite(b, namespace, entries, links, fresh)
+		putSQLite(b, namespace, entries, counted(more), links, fresh)
 		return
 	}
 	var put, gone, linked, ends sqldb.Rows
 	var memories []uuid.UUID
-	more := map[int64]int64{} // mentions, by concept
 	for _, e := range entries {
 		memories, ends = append(memories, e.memory), append(ends, []any{e.memory, endKey(e.memory)})
 		had := map[int64]float32{}
@@ -107,17 +115,12 @@ func put(tx sqldb.Tx, b *sqldb.Batch, namespace string, entries []entry, links, 
 			had[m.concept] = float32(m.salience)
 		}
 		for _, m := range e.now {
-			salience, known := had[m.concept]
-			if !known {
-				more[m.concept]++
-			}
-			if !known || salience != float32(m.salience) {
+			if salience, known := had[m.concept]; !known || salience != float32(m.salience) {
 				put = append(put, []any{m.concept, e.memory, float32(m.salience)})
 			}
 			delete(had, m.concept)
 		}
 		for concept := range had {
-			more[concept]--
 			gone = append(gone, []any{concept, e.memory})
 		}
 		for _, l := range e.links {
@@ -153,24 +156,19 @@ func distinct(list []mention) []mention {
 
 // putSQLite is put for SQLite. Triggers log that the memories have changed, and count the mentions of those that are not fresh. Salience
 // is stored in hundredths. The order of mentions lets triggers see when nothing has changed.
-func putSQLite(b *sqldb.Batch, namespace string, entries []entry, links, fresh bool) {
+func putSQLite(b *sqldb.Batch, namespace string, entries []entry, counts sqldb.Rows, links, fresh bool) {
 	var memories sqldb.Rows
-	more := map[int64]int64{}
 	for _, e := range entries {
 		stored := slice.Map(e.now, func(m mention) [2]int64 { return [2]int64{m.concept, int64(math.Round(m.salience * 100))} })
 		memories = append(memories, []any{e.memory, stored, e.links})
-		for _, m := range e.now {
-			more[m.concept]++
-		}
 	}
 	b.Exec(`
 		INSERT INTO graph_memories (namespace, memory_id, mentions, links, counted)
 		SELECT $1, unhex(value ->> 0, '-'), value ->> 1, coalesce(value ->> 2, '[]'), $2 FROM json_each($4) WHERE true
 		ON CONFLICT (namespace, memory_id) DO UPDATE SET mentions = excluded.mentions, links = iif($3, excluded.links, links)`, namespace, fresh, links, memories)
-	if !fresh {
-		return
+	if fresh {
+		b.Each(`UPDATE graph_concepts SET mentions = mentions + $3 WHERE namespace = $1 AND id = $2`, counts, namespace)
 	}
-	b.Each(`UPDATE graph_concepts SET mentions = mentions + $3 WHERE namespace = $1 AND id = $2`, counted(more), namespace)
 }
 
 // eachMention reads what putSQLite has stored. encoding/json takes ten times as long.
