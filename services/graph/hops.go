@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/triskele/triskele/services/leg"
 )
 
@@ -198,4 +200,76 @@ func (h *hopWalk) inOrder(weights map[uint32]float64) []uint32 {
 
 func (h *hopWalk) compareMemories(a, b uint32) int {
 	return compareIDs(h.n.rows.IDs[a], h.n.rows.IDs[b])
+}
+
+// viaTogether relates two co-mentioned concepts.
+const viaTogether = "mentioned with"
+
+// way is a step of a hop-decay walk, from a concept or memory to a concept or memory. A nil memory means a concept.
+type way struct {
+	concept, fromConcept int64
+	key                  string // of fromConcept
+	memory, fromMemory   uuid.UUID
+	relation             string
+	back                 bool    // against the relation's direction
+	share                float64 // contribution to the target's score or weight; 0 in keys of a map that has it
+}
+
+// via names the step.
+func (w way) via() string {
+	switch {
+	case w.fromMemory != uuid.Nil && w.back:
+		return viaLinked
+	case w.relation == coMention:
+		return viaTogether
+	case w.back:
+		return inverse(w.relation)
+	}
+	return w.relation
+}
+
+// better orders ways by their contribution.
+func (w way) better(other way) bool {
+	return cmp.Or(cmp.Compare(rounded(other.share), rounded(w.share)), cmp.Compare(w.fromConcept, other.fromConcept),
+		compareIDs(w.fromMemory, other.fromMemory), cmp.Compare(w.via(), other.via())) < 0
+}
+
+// routes returns the path to each hit with the largest contributions, from a concept of the query, with the keys of concepts.
+func routes(ways map[way]float64, hits []leg.Hit) [][]leg.Step {
+	type place struct {
+		concept int64
+		memory  uuid.UUID
+		lent    bool // by another memory
+	}
+	best := map[place]way{}
+	for w, share := range ways {
+		w.share = share
+		to := place{w.concept, w.memory, w.fromMemory != uuid.Nil}
+		if known, there := best[to]; !there || w.better(known) {
+			best[to] = w
+		}
+	}
+	out := make([][]leg.Step, len(hits))
+	for i, hit := range hits {
+		last, found := best[place{memory: hit.ID}]
+		var path []leg.Step
+		if lent, linked := best[place{memory: hit.ID, lent: true}]; linked && (!found || lent.better(last)) {
+			path = append(path, leg.Step{Relation: lent.via(), Memory: hit.ID})
+			hit.ID = lent.fromMemory
+			last, found = best[place{memory: hit.ID}]
+		}
+		if !found {
+			continue
+		}
+		path = append(path, leg.Step{Relation: last.via(), Memory: hit.ID})
+		for more := true; more; {
+			step := leg.Step{Concept: last.key}
+			last, more = best[place{concept: last.fromConcept}]
+			step.Relation = last.via()
+			path = append(path, step)
+		}
+		slices.Reverse(path)
+		out[i] = path
+	}
+	return out
 }
