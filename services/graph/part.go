@@ -13,8 +13,6 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-var _ replica.Part = (*network)(nil)
-
 // Read implements replica.Part.
 func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (func(), error) {
 	if ids == nil {

@@ -35,11 +35,7 @@ type Leg struct {
 	measured  atomic.Pointer[scale] // of the embedder
 }
 
-var (
-	_ leg.Searcher   = (*Leg)(nil)
-	_ leg.AsyncIndex = (*Leg)(nil)
-	_ queue.Indexer  = (*Leg)(nil)
-)
+var _ leg.AsyncIndex = (*Leg)(nil) // which nothing else checks before a server starts
 
 // New returns the graph of a database. images get its part; q reports pending tasks. A file is searched only in memory.
 func New(store sqldb.Store, images *replica.Set, q *queue.Queue, config Config) *Leg {
