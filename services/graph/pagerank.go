@@ -352,21 +352,15 @@ func relationsNamed(query []word) func(relation string) bool {
 	known := map[string]bool{}
 	return func(relation string) bool {
 		named, seen := known[relation]
-		if seen {
-			return named
-		}
-		for _, w := range words(relation, maxNameWords) {
-			if stopWord(w.fold) {
-				continue
-			}
-			named = slices.ContainsFunc(query, func(q word) bool {
-				return q.fold == w.fold || len(w.fold) >= stem && strings.HasPrefix(q.fold, w.fold[:stem])
+		if !seen {
+			said := slices.DeleteFunc(words(relation, maxNameWords), func(w word) bool { return stopWord(w.fold) })
+			named = len(said) > 0 && !slices.ContainsFunc(said, func(w word) bool {
+				return !slices.ContainsFunc(query, func(q word) bool {
+					return q.fold == w.fold || len(w.fold) >= stem && strings.HasPrefix(q.fold, w.fold[:stem])
+				})
 			})
-			if !named {
-				break
-			}
+			known[relation] = named
 		}
-		known[relation] = named
 		return named
 	}
 }
