@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
@@ -77,13 +78,10 @@ func (l *Leg) EnqueueExtraction(ctx context.Context, namespace string) (n int64,
 
 // Unread returns the ids of records that a model may and should read: current, not sensitive, not superseded, and not read before.
 func (l *Leg) Unread(ctx context.Context, namespace string, records []record.Record) ([]uuid.UUID, error) {
-	var given sqldb.Rows
-	for _, r := range records {
-		given = append(given, []any{r.ID, r.Revision, digest(r)})
-	}
-	if len(given) == 0 {
+	if len(records) == 0 {
 		return nil, nil
 	}
+	given := sqldb.Rows(slice.Map(records, func(r record.Record) []any { return []any{r.ID, r.Revision, digest(r)} }))
 	return l.store.DB().In(namespace).IDs(ctx, `
 		SELECT m.id FROM unnest($2::uuid[], $3::bigint[], $4::bigint[]) AS g (id, revision, digest) CROSS JOIN memory.memories m
 		WHERE m.namespace = $1 AND m.id = g.id AND m.revision = g.revision AND NOT m.sensitive AND m.superseded_by IS NULL

@@ -45,10 +45,7 @@ func (v *View) Close() { v.close() }
 
 // name is a concept's name.
 func (v *View) name(id int64) string {
-	if name, known := v.names[id]; known {
-		return name
-	}
-	return v.network.concepts[v.network.concept[id]].key
+	return cmp.Or(v.names[id], v.network.concepts[v.network.concept[id]].key)
 }
 
 // memories returns the rows of the memories in the graph, in the order of their ids.
@@ -146,14 +143,13 @@ func (v *View) Concept(name string) (ConceptView, bool) {
 			if other == c.Name {
 				other = s.Object
 			}
-			if !slices.Contains(c.Aliases, other) {
-				c.Aliases = append(c.Aliases, other)
-			}
+			c.Aliases = append(c.Aliases, other)
 			continue
 		}
 		c.Facts = append(c.Facts, s)
 	}
 	slices.Sort(c.Aliases)
+	c.Aliases = slices.Compact(c.Aliases)
 	slices.SortFunc(c.Facts, func(a, b Statement) int {
 		return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Object, b.Object), compareIDs(a.Memory, b.Memory))
 	})
@@ -222,14 +218,14 @@ func (v *View) Neighbours(name string) []Neighbour {
 			if other == row.id {
 				other = f.Source
 			}
-			if n := of(other); !slices.Contains(n.Facts, f.Relation) {
-				n.Facts = append(n.Facts, f.Relation)
-			}
+			n := of(other)
+			n.Facts = append(n.Facts, f.Relation)
 		}
 	}
 	var out []Neighbour
 	for _, n := range byID {
 		slices.Sort(n.Facts)
+		n.Facts = slices.Compact(n.Facts)
 		out = append(out, *n)
 	}
 	slices.SortFunc(out, func(a, b Neighbour) int {
@@ -277,9 +273,10 @@ func (w *walker) shortest(from, to node) []leg.Step {
 func (v *View) Triples() []Statement {
 	var out []Statement
 	for _, at := range v.memories() {
-		for i := range v.network.memories[at].Facts {
-			if f := &v.network.memories[at].Facts[i]; !f.Text {
-				out = append(out, v.statement(f))
+		facts := v.network.memories[at].Facts
+		for i := range facts {
+			if !facts[i].Text {
+				out = append(out, v.statement(&facts[i]))
 			}
 		}
 	}
