@@ -135,8 +135,7 @@ type behindKey struct{}
 
 // Plan returns the results and errors of Insert without storing anything. New records have no Sequence.
 func (s *Store) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
-	plan, err := planInsert(ctx, s.db(), records)
-	return plan.outcome(), err
+	return planInsert(ctx, s.db(), records)
 }
 
 // Get returns records in the order of ids, leaving out those that do not exist.

@@ -12,40 +12,16 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// insertPlan tells which records of an Insert must be stored.
-type insertPlan struct {
-	fresh  []record.Record // to be stored
-	places []place         // one per record
-}
-
-// place is the location of a record of an Insert.
-type place struct {
-	fresh int           // index in insertPlan.fresh if it or its duplicate is stored now, else -1
-	held  record.Record // as stored earlier
-	first bool          // not a duplicate of an earlier one
-}
-
-// outcome returns the result of each record, once the fresh ones are stored.
-func (p insertPlan) outcome() []Inserted {
-	results := make([]Inserted, len(p.places))
-	for i, at := range p.places {
-		if results[i].Record = at.held; at.fresh >= 0 {
-			results[i] = Inserted{p.fresh[at.fresh], at.first}
-		}
-	}
-	return results
-}
-
-// planInsert separates new records from those that exist, in the store or earlier in the list. A record whose successor is
-// stored before it is superseded from the start.
-func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) (insertPlan, error) {
+// planInsert tells new records from those that exist, in the store or earlier in the list: the results are as Insert's, but new records
+// have no Sequence yet. A record whose successor is stored before it is superseded from the start.
+func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) ([]Inserted, error) {
 	within := sqldb.Scope(namespacesOf(records))
 	type keyName struct{ namespace, key string }
-	byID, byKey, replacements := map[record.Key]place{}, map[keyName]place{}, map[record.Key]record.Record{}
-	remember := func(r record.Record, at place) {
-		byID[r.Key()] = at
+	byID, byKey, replacements := map[record.Key]record.Record{}, map[keyName]record.Record{}, map[record.Key]record.Record{}
+	remember := func(r record.Record) {
+		byID[r.Key()] = r
 		if r.IdempotencyKey != "" {
-			byKey[keyName{r.Namespace, r.IdempotencyKey}] = at
+			byKey[keyName{r.Namespace, r.IdempotencyKey}] = r
 		}
 	}
 	for _, namespace := range namespacesOf(records) {
@@ -65,40 +41,38 @@ func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) (inse
 			UNION ALL `+selectRecords+` AND m.supersedes IS NOT NULL AND m.supersedes = ANY($2::uuid[])
 			UNION ALL `+selectRecords+` AND m.idempotency_key = ANY($3::text[])`, namespace, ids, list(keys))
 		if err != nil {
-			return insertPlan{}, err
+			return nil, err
 		}
 		for _, r := range found {
-			remember(r, place{fresh: -1, held: r})
+			remember(r)
 			old := record.Key{Namespace: namespace, ID: r.Supersedes}
 			if first, ok := replacements[old]; r.Supersedes != uuid.Nil && (!ok || older(r, first)) {
 				replacements[old] = r
 			}
 		}
 	}
-	plan := insertPlan{places: make([]place, len(records))}
+	results := make([]Inserted, len(records))
 	for i, r := range records {
-		at, ok := byKey[keyName{r.Namespace, r.IdempotencyKey}]
-		if !ok {
-			at, ok = byID[r.Key()]
+		held, known := byKey[keyName{r.Namespace, r.IdempotencyKey}]
+		if !known {
+			held, known = byID[r.Key()]
 		}
 		switch {
-		case !ok:
+		case !known:
 			if by, replaced := replacements[r.Key()]; replaced && r.SupersededBy == uuid.Nil {
 				r.SupersededBy = by.ID
 				if r.UpdatedAt.Before(by.CreatedAt) {
 					r.UpdatedAt = by.CreatedAt
 				}
 			}
-			at = place{fresh: len(plan.fresh), held: r}
-			remember(r, at)
-			at.first = true
-			plan.fresh = append(plan.fresh, r)
-		case !record.SameContents(at.held, r):
-			return insertPlan{}, &ConflictError{i, at.held.ID}
+			remember(r)
+			held = r
+		case !record.SameContents(held, r):
+			return nil, &ConflictError{i, held.ID}
 		}
-		plan.places[i] = at
+		results[i] = Inserted{held, !known}
 	}
-	return plan, nil
+	return results, nil
 }
 
 // older is the order of exports.

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,28 +30,40 @@ func (tx transaction) insert(ctx context.Context, records []record.Record, ready
 	if err != nil {
 		return nil, err
 	}
-	plan, err := planInsert(ctx, tx.DB(), records)
-	if err != nil || len(plan.fresh) == 0 {
-		return plan.outcome(), err
+	results, err := planInsert(ctx, tx.DB(), records)
+	var fresh []record.Record
+	for _, r := range results {
+		if r.New {
+			fresh = append(fresh, r.Record)
+		}
+	}
+	if err != nil || len(fresh) == 0 {
+		return results, err
 	}
 	if sequences == nil {
-		if sequences, err = tx.numbers(ctx, len(plan.fresh)); err != nil {
+		if sequences, err = tx.numbers(ctx, len(fresh)); err != nil {
 			return nil, err
 		}
 	}
-	for i := range plan.fresh {
-		plan.fresh[i].Sequence = sequences[i]
+	numbered := map[record.Key]int64{}
+	for i := range fresh {
+		fresh[i].Sequence = sequences[i]
+		numbered[fresh[i].Key()] = sequences[i]
 	}
-	if err := tx.store(ctx, plan.fresh); err != nil {
+	for i := range results {
+		r := &results[i].Record
+		r.Sequence = cmp.Or(numbered[r.Key()], r.Sequence)
+	}
+	if err := tx.store(ctx, fresh); err != nil {
 		return nil, err
 	}
-	if err := tx.index(ctx, plan.fresh, ready); err != nil {
+	if err := tx.index(ctx, fresh, ready); err != nil {
 		return nil, err
 	}
-	if err := link(ctx, tx, plan.fresh); err != nil {
+	if err := link(ctx, tx, fresh); err != nil {
 		return nil, err
 	}
-	return plan.outcome(), ready.put(ctx, tx.Tx, plan.fresh)
+	return results, ready.put(ctx, tx.Tx, fresh)
 }
 
 // planAnew records make a transaction plan its statements anew, which takes some milliseconds. A plan that was made while a table was
