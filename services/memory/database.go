@@ -176,6 +176,9 @@ func (s *Store) List(ctx context.Context, namespace string, filter record.Filter
 	return s.in(namespace).Records(ctx, selectRecords+` AND `+where+` ORDER BY m.created_at DESC, m.id DESC LIMIT $2`, args...)
 }
 
+// behind is the position behind a record.
+func behind(r record.Record) Cursor { return Cursor{r.CreatedAt, r.ID} }
+
 // beyond returns a condition on rows that come after a cursor, with a leading AND; "" for the zero Cursor.
 func (c Cursor) beyond(columns, comparison string, args *sqldb.Args) string {
 	if c == (Cursor{}) {
@@ -184,21 +187,20 @@ func (c Cursor) beyond(columns, comparison string, args *sqldb.Args) string {
 	return fmt.Sprintf(" AND (%s) %s (%s, %s)", columns, comparison, args.Add(c.CreatedAt), args.Add(c.ID))
 }
 
-// Page returns up to n records of a namespace after the cursor, oldest first, expired ones included; the zero Cursor starts.
-// ErrNotFound.
-func (s *Store) Page(ctx context.Context, namespace string, after Cursor, n int) (page Page, err error) {
+// Page returns up to n records of a namespace after the cursor, oldest first, expired ones included, and when the namespace was
+// created, from one snapshot; the zero Cursor starts. ErrNotFound.
+func (s *Store) Page(ctx context.Context, namespace string, after Cursor, n int) (records []record.Record, created time.Time, err error) {
 	err = s.database.Snapshot(ctx, func(db sqldb.DB) error {
-		found, err := db.In(namespace).Get(ctx, `SELECT created_at FROM memory.namespaces WHERE name = $1`, []any{namespace}, &page.Created)
-		if err != nil {
-			return err
+		found, err := db.In(namespace).Get(ctx, `SELECT created_at FROM memory.namespaces WHERE name = $1`, []any{namespace}, &created)
+		if err == nil && !found {
+			err = ErrNotFound
 		}
-		if !found {
-			return ErrNotFound
+		if err == nil {
+			records, err = newer(ctx, db, namespace, after, n)
 		}
-		page.Records, err = newer(ctx, db, namespace, after, n)
 		return err
 	})
-	return page, err
+	return records, created, err
 }
 
 // Scan calls fn with batches of all records of a namespace from one snapshot, oldest first, until fn returns an
@@ -213,8 +215,7 @@ func (s *Store) Scan(ctx context.Context, namespace string, batch int, fn func([
 			if err := fn(records); err != nil {
 				return err
 			}
-			last := records[len(records)-1]
-			after = Cursor{last.CreatedAt, last.ID}
+			after = behind(records[len(records)-1])
 		}
 	})
 }

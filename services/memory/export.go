@@ -68,29 +68,24 @@ func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreami
 	defer end()
 	var first time.Time
 	for after := (Cursor{}); ; {
-		page, err := s.page(stream.Context(), req.GetNamespace(), after)
+		records, created, err := s.page(stream.Context(), req.GetNamespace(), after)
 		switch {
-		case first.IsZero() && err == nil:
-			first = page.Created
-		case !first.IsZero() && (errors.Is(err, ErrNotFound) || err == nil && !page.Created.Equal(first)):
+		case !first.IsZero() && (errors.Is(err, ErrNotFound) || err == nil && !created.Equal(first)):
 			return status.Error(codes.Aborted, "namespace: it was renamed or deleted during the export; start the export again")
-		}
-		if err != nil {
+		case err != nil:
 			return namespaceError(req.GetNamespace(), err)
-		}
-		if len(page.Records) == 0 {
+		case len(records) == 0:
 			return nil
 		}
-		memories := slice.Map(page.Records, record.ToProto)
-		for len(memories) > 0 {
+		first = created
+		for memories := slice.Map(records, record.ToProto); len(memories) > 0; {
 			n := fit(memories)
 			if err := rpc.SendInTime(stream.Send, &triskelev1.ExportResponse{Memories: memories[:n]}, s.limits.send); err != nil {
 				return err
 			}
 			memories = memories[n:]
 		}
-		last := page.Records[len(page.Records)-1]
-		after = Cursor{last.CreatedAt, last.ID}
+		after = behind(records[len(records)-1])
 	}
 }
 
@@ -105,14 +100,14 @@ func fit(memories []*triskelev1.Memory) int {
 	return len(memories)
 }
 
-func (s *Server) page(ctx context.Context, namespace string, after Cursor) (Page, error) {
+func (s *Server) page(ctx context.Context, namespace string, after Cursor) ([]record.Record, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
 	select {
 	case s.exports.pages <- struct{}{}:
 		defer func() { <-s.exports.pages }()
 	case <-ctx.Done():
-		return Page{}, fmt.Errorf("wait for the pages of other exports: %w", ctx.Err())
+		return nil, time.Time{}, fmt.Errorf("wait for the pages of other exports: %w", ctx.Err())
 	}
 	return s.store.Page(ctx, namespace, after, exportPage)
 }

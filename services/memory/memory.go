@@ -47,12 +47,6 @@ type Inserted struct {
 	New    bool
 }
 
-// Page is a part of a namespace's records and the namespace's creation time, from one snapshot.
-type Page struct {
-	Records []record.Record
-	Created time.Time
-}
-
 // Cursor is a position in a listing. Newest first, older records follow, and equally old ones with smaller ids. In
 // the other direction newer ones follow.
 type Cursor struct {

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"buf.build/go/protovalidate"
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -358,7 +358,7 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 		records, err := s.store.List(ctx, req.GetNamespace(), filter, after, n)
 		return records, publicError("", err)
 	}, func(r record.Record) (*triskelev1.Memory, Cursor) {
-		return record.ToProto(r), Cursor{r.CreatedAt, r.ID}
+		return record.ToProto(r), behind(r)
 	})
 	return resp, err
 }
@@ -415,11 +415,11 @@ func decodeCursor(token string) (Cursor, error) {
 func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
 	resp := &triskelev1.ImportResponse{}
 	dryRun, returnIDs := false, false
-	settle := func() error { return nil } // waits until the message before is stored
+	var storing errgroup.Group // of the message before
 	for number := 1; ; number++ {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			if err := settle(); err != nil {
+			if err := storing.Wait(); err != nil {
 				return err
 			}
 			return stream.SendAndClose(resp)
@@ -432,7 +432,7 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 			store, err = s.prepareBatch(stream.Context(), req.GetMemories(), dryRun)
 			err = rpc.InMessage(number, err)
 		}
-		if err := settle(); err != nil {
+		if err := storing.Wait(); err != nil {
 			return err
 		}
 		if err == nil && returnIDs && len(resp.Ids)+len(req.GetMemories()) > maxReturnedIDs {
@@ -441,9 +441,9 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 		if err != nil {
 			return err
 		}
-		stored, memories := make(chan error, 1), len(req.GetMemories())
-		go func() {
-			stored <- panics.Catch(stream.Context(), nil, "import", func() error {
+		memories := len(req.GetMemories())
+		storing.Go(func() error {
+			return panics.Catch(stream.Context(), nil, "import", func() error {
 				inserted, err := s.storeBatch(stream.Context(), store, memories)
 				if err != nil {
 					return rpc.InMessage(number, err)
@@ -464,8 +464,7 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 				}
 				return nil
 			})
-		}()
-		settle = sync.OnceValue(func() error { return <-stored })
+		})
 	}
 }
 
