@@ -137,27 +137,27 @@ func both(ctx context.Context, tx transaction, j Judgement) (memory, target reco
 	return memory, target, nil
 }
 
-// rewrite changes the memories of a decision, and notes their new revisions.
-func (d *Decision) rewrite(ctx context.Context, tx transaction, memory, target *record.Record, changeMemory, changeTarget func(*record.Record)) (err error) {
-	if d.memoryAfter, err = rewrite(ctx, tx, memory, changeMemory); err == nil {
-		d.targetAfter, err = rewrite(ctx, tx, target, changeTarget)
+// rewrite changes the memories of a decision without enqueueing them for curation, and notes their new revisions. A nil change means none.
+func (d *Decision) rewrite(ctx context.Context, tx transaction, memory, target *record.Record, changeMemory, changeTarget func(*record.Record)) error {
+	d.memoryAfter, d.targetAfter = 0, 0
+	for _, of := range []struct {
+		r      *record.Record
+		change func(*record.Record)
+		after  *int64
+	}{{memory, changeMemory, &d.memoryAfter}, {target, changeTarget, &d.targetAfter}} {
+		if of.change == nil {
+			continue
+		}
+		of.change(of.r)
+		if err := tx.replace(ctx, of.r); err != nil {
+			return err
+		}
+		if err := queue.Drop(ctx, tx.Tx, CurationQueue, *of.r); err != nil {
+			return err
+		}
+		*of.after = of.r.Revision
 	}
-	return err
-}
-
-// rewrite changes a record for a curator without enqueueing it for curation. It returns the new revision: 0 if change
-// is nil, which means no change.
-func rewrite(ctx context.Context, tx transaction, r *record.Record, change func(*record.Record)) (revision int64, err error) {
-	if change == nil {
-		return 0, nil
-	}
-	if *r, err = revise(*r, func(r *record.Record) error { change(r); return nil }); err == nil {
-		err = tx.replace(ctx, r)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return r.Revision, queue.Drop(ctx, tx.Tx, CurationQueue, *r)
+	return nil
 }
 
 // RevertDecision restores what a decision changed, at a new revision, and returns the memories too. ErrNotFound,

@@ -238,13 +238,14 @@ func (tx transaction) current(ctx context.Context, namespace string, id uuid.UUI
 	return found[0], nil
 }
 
-// replace writes a changed record, sets its Sequence and updates its indexes.
+// replace writes a changed record at the next revision, sets its UpdatedAt and Sequence, and updates its indexes.
 func (tx transaction) replace(ctx context.Context, r *record.Record) error {
 	sequences, err := tx.numbers(ctx, 1) // asked for first: a distributed engine evaluates nothing volatile in an update
 	if err != nil {
 		return err
 	}
-	r.Sequence = sequences[0]
+	r.Sequence, r.UpdatedAt = sequences[0], record.Now()
+	r.Revision = r.Revision%record.MaxRevision + 1 // an import may have used the last number; continue with 1
 	update := `
 		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
 			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,

@@ -47,18 +47,18 @@ func (s *Store) Update(ctx context.Context, namespace string, id uuid.UUID, expe
 		if expected != 0 && current.Revision != expected {
 			return record.Record{}, ErrRevision
 		}
-		after, err := revise(current, change)
-		if err != nil {
+		after := current
+		if err := change(&after); err != nil {
 			return record.Record{}, err
 		}
 		if after.Sensitive && !current.Sensitive {
 			if err := withdraw(ctx, tx, namespace, []uuid.UUID{id}); err != nil {
 				return record.Record{}, err
 			}
-			if current, err = tx.current(ctx, namespace, id); err != nil {
+			if after, err = tx.current(ctx, namespace, id); err != nil {
 				return record.Record{}, err
 			}
-			if after, err = revise(current, change); err != nil {
+			if err := change(&after); err != nil {
 				return record.Record{}, err
 			}
 		}
@@ -143,19 +143,11 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 		if err != nil {
 			return err
 		}
-		if circular, err := leads(ctx, tx, r, old.ID); circular || err != nil {
-			if err != nil {
-				return err
-			}
-			continue
+		circular, err := leads(ctx, tx, r, old.ID)
+		if old.SupersededBy = r.ID; err == nil && !circular {
+			err = tx.replace(ctx, &old)
 		}
-		if old, err = revise(old, func(old *record.Record) error {
-			old.SupersededBy = r.ID
-			return nil
-		}); err != nil {
-			return err
-		}
-		if err := tx.replace(ctx, &old); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -190,15 +182,4 @@ func forget(ctx context.Context, tx transaction, namespace string, ids []uuid.UU
 		return 0, err
 	}
 	return tx.remove(ctx, namespace, ids)
-}
-
-// revise returns the changed record at the next revision.
-func revise(current record.Record, change func(*record.Record) error) (record.Record, error) {
-	after := current
-	if err := change(&after); err != nil {
-		return record.Record{}, err
-	}
-	after.Revision = current.Revision%record.MaxRevision + 1 // an import may have used the last number; continue with 1
-	after.UpdatedAt = record.Now()
-	return after, nil
 }
