@@ -18,28 +18,33 @@ import (
 type Index struct {
 	Vectors bool // also writes tsvectors, which PostgreSQL has
 
-	last atomic.Pointer[map[string]Settings] // of the namespaces of the last write
+	last atomic.Value // the map[string]Settings of the namespaces of the last write
 }
 
 // Prepare splits records into words. put adds or replaces documents of records, these or others, whose words have changed.
 func (x *Index) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, sqldb.Tx, []record.Record) error) {
-	return x.split(ctx, records).put
+	ready := split{}
+	guessed, _ := x.last.Load().(map[string]Settings)
+	_ = ready.add(ctx, records, guessed, x.Vectors) // those that fail are left to the transaction
+	return func(ctx context.Context, tx sqldb.Tx, records []record.Record) error {
+		settings, err := lockSettings(ctx, tx, records)
+		if err != nil {
+			return err
+		}
+		x.last.Store(settings)
+		if err := ready.add(ctx, records, settings, x.Vectors); err != nil {
+			return err
+		}
+		return ready.put(ctx, tx, records)
+	}
 }
 
 // put writes the documents of records.
 func (s split) put(ctx context.Context, tx sqldb.Tx, records []record.Record) error {
-	settings, err := lockSettings(ctx, tx, records)
-	if err != nil {
-		return err
-	}
-	rows, err := s.in(ctx, records, settings)
-	if err != nil {
-		return err
-	}
 	dialect := tx.DB().Dialect
 	var put sqldb.Rows
-	for i, r := range records {
-		put = append(put, []any{r.Namespace, r.ID, rows[i].terms, rows[i].tsvector})
+	for _, r := range records {
+		put = append(put, []any{r.Namespace, r.ID, s[r.Key()].terms, s[r.Key()].tsvector})
 	}
 	var b sqldb.Batch
 	// The order prevents deadlocks of transactions with the same memories.

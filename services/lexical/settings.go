@@ -124,7 +124,7 @@ const reindexBatch = 200
 // Reindex indexes a namespace's memories again, by the rules of this program and the current settings.
 func (l *Leg) Reindex(ctx context.Context, namespace string) error {
 	defer l.set.Told()
-	words := (&Index{Vectors: l.store.File == nil}).split(ctx, nil)
+	index := Index{Vectors: l.store.File == nil}
 	for after, ids := uuid.Nil, []uuid.UUID(nil); ; after = ids[len(ids)-1] {
 		err := l.store.Write(ctx, "", func(tx sqldb.Tx) error {
 			records, err := tx.In(namespace).Records(ctx, `SELECT `+record.Columns+` FROM memory.memories m
@@ -133,7 +133,7 @@ func (l *Leg) Reindex(ctx context.Context, namespace string) error {
 			if err != nil || len(records) == 0 {
 				return err
 			}
-			if err := words.put(ctx, tx, records); err != nil {
+			if err := index.Prepare(ctx, nil)(ctx, tx, records); err != nil {
 				return err
 			}
 			return note(ctx, tx, namespace, ids...)

@@ -13,10 +13,7 @@ import (
 )
 
 // split has the rows of records that are split into words.
-type split struct {
-	by   *Index
-	rows map[record.Key]row
-}
+type split map[record.Key]row
 
 // row is the words of a record, as databases keep them.
 type row struct {
@@ -26,60 +23,40 @@ type row struct {
 	tsvector string
 }
 
-// split splits records into words, in the languages that it guesses. Records that fail are left to the transaction.
-func (x *Index) split(ctx context.Context, records []record.Record) split {
-	ready, guessed := split{x, make(map[record.Key]row, len(records))}, map[string]Settings{}
-	if last := x.last.Load(); last != nil {
-		guessed = *last
+// add splits the records that it does not have as they are, by the default settings unless their namespace has others. A transaction
+// may wait for it, so all processors share the work.
+func (s split) add(ctx context.Context, records []record.Record, settings map[string]Settings, vectors bool) error {
+	language := func(r record.Record) string {
+		return cmp.Or(settings[r.Namespace].Language, DefaultSettings().Language)
 	}
-	rows, _ := rowsOf(ctx, records, guessed, x.Vectors)
-	for _, row := range rows {
-		ready.rows[row.of.Key()] = row
+	missing := slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool {
+		ready := s[r.Key()]
+		return ready.language == language(r) && sameWords(ready.of, r)
+	})
+	rows := make([]row, len(missing))
+	var working errgroup.Group
+	working.SetLimit(runtime.GOMAXPROCS(0))
+	for i, r := range missing {
+		working.Go(func() error {
+			return panics.Catch(ctx, nil, "split into words", func() error {
+				made := row{of: r, language: language(r)}
+				found := languages[made.language].occurrences(r)
+				if made.terms = encode(r, found); vectors {
+					made.tsvector = tsvector(found)
+				}
+				rows[i] = made
+				return nil
+			})
+		})
 	}
-	return ready
-}
-
-// in returns the rows of records in the languages that the settings have.
-func (s split) in(ctx context.Context, records []record.Record, settings map[string]Settings) ([]row, error) {
-	s.by.last.Store(&settings)
-	rows := make([]row, len(records))
-	var places []int // of records that are not ready
-	var missing []record.Record
-	for i, r := range records {
-		rows[i] = s.rows[r.Key()]
-		if !sameWords(rows[i].of, r) || rows[i].language != settings[r.Namespace].Language {
-			places, missing = append(places, i), append(missing, r)
-		}
+	err := working.Wait()
+	for _, made := range rows {
+		s[made.of.Key()] = made
 	}
-	made, err := rowsOf(ctx, missing, settings, s.by.Vectors)
-	for i, row := range made {
-		rows[places[i]] = row
-	}
-	return rows, err
+	return err
 }
 
 // sameWords reports whether two records have the same texts.
 func sameWords(a, b record.Record) bool {
 	return a.Content == b.Content && a.Title == b.Title && a.Category == b.Category && slices.Equal(a.Keywords, b.Keywords) && slices.Equal(a.Tags, b.Tags)
-}
-
-// rowsOf splits records into words, by the default settings unless their namespace has others. A
-// transaction may wait for it, so all processors share the work.
-func rowsOf(ctx context.Context, records []record.Record, settings map[string]Settings, vectors bool) ([]row, error) {
-	rows := make([]row, len(records))
-	var working errgroup.Group
-	working.SetLimit(runtime.GOMAXPROCS(0))
-	for i, r := range records {
-		working.Go(func() error {
-			return panics.Catch(ctx, nil, "split into words", func() error {
-				name := cmp.Or(settings[r.Namespace].Language, DefaultSettings().Language)
-				found := languages[name].occurrences(r)
-				if rows[i] = (row{of: r, language: name, terms: encode(r, found)}); vectors {
-					rows[i].tsvector = tsvector(found)
-				}
-				return nil
-			})
-		})
-	}
-	return rows, working.Wait()
 }

@@ -22,37 +22,44 @@ func TestSplitBeforeTheTransaction(t *testing.T) {
 	var x Index
 	for _, vectors := range []bool{true, false} {
 		x.Vectors = vectors
-		want, err := rowsOf(t.Context(), records, settings, vectors)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check := func(what string, ready split, records []record.Record, want []row) {
+		made := func(records []record.Record, settings map[string]Settings) split {
 			t.Helper()
-			got, err := ready.in(t.Context(), records, settings)
-			if err != nil {
+			rows := split{}
+			if err := rows.add(t.Context(), records, settings, vectors); err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("tsvectors %v, %s: got %v, want %v", vectors, what, got, want)
+			return rows
+		}
+		guessed := func(records []record.Record) split {
+			last, _ := x.last.Load().(map[string]Settings)
+			return made(records, last)
+		}
+		want := made(records, settings)
+		check := func(what string, ready split, records []record.Record, want split) {
+			t.Helper()
+			x.last.Store(settings)
+			if err := ready.add(t.Context(), records, settings, vectors); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range records {
+				if got, want := ready[r.Key()], want[r.Key()]; !reflect.DeepEqual(got, want) {
+					t.Errorf("tsvectors %v, %s: got %v, want %v", vectors, what, got, want)
+				}
 			}
 		}
-		check("nothing ready", split{by: &Index{Vectors: vectors}}, records, want)
-		check("ready", x.split(t.Context(), records), records, want)
-		if got := x.split(t.Context(), records).rows; got[records[1].Key()].language != "german" || got[records[0].Key()].language != DefaultSettings().Language {
+		check("nothing ready", split{}, records, want)
+		check("ready", guessed(records), records, want)
+		if got := guessed(records); got[records[1].Key()].language != "german" || got[records[0].Key()].language != DefaultSettings().Language {
 			t.Errorf("the languages are guessed as %v, want the last ones", got)
 		}
-		check("others", x.split(t.Context(), records[:1]), records[1:], want[1:])
+		check("others", guessed(records[:1]), records[1:], want)
 
 		changed := records[0]
 		changed.Tags = []string{"dev"}
-		wantChanged, err := rowsOf(t.Context(), []record.Record{changed}, settings, vectors)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check("other tags", x.split(t.Context(), records), []record.Record{changed}, wantChanged)
+		check("other tags", guessed(records), []record.Record{changed}, made([]record.Record{changed}, settings))
 
-		x.last.Store(&map[string]Settings{"german": DefaultSettings()})
-		if got := x.split(t.Context(), records).rows[records[1].Key()].language; got != DefaultSettings().Language {
+		x.last.Store(map[string]Settings{"german": DefaultSettings()})
+		if got := guessed(records)[records[1].Key()].language; got != DefaultSettings().Language {
 			t.Errorf("the language is guessed as %q after it was the default, want the default", got)
 		}
 	}
