@@ -66,7 +66,7 @@ func understand(text string, s Settings) query {
 	var q query
 	if s.Prefix && len(tokens) > 0 {
 		if last := tokens[len(tokens)-1]; last.end == len(strings.TrimRightFunc(text, unicode.IsSpace)) {
-			q.prefix = normalize(text[last.start:last.end])
+			q.prefix = word(last)
 		}
 	}
 	for _, quoted := range quotations(text) {
@@ -109,13 +109,14 @@ func understand(text string, s Settings) query {
 // identifiers returns the terms of each identifier: of a token that contains the next tokens, and of those.
 func identifiers(tokens []token) (found [][]string) {
 	for i := 0; i < len(tokens); {
-		whole, begin := tokens[i], i
-		for i++; i < len(tokens) && tokens[i].end <= whole.end; i++ {
+		end := i + 1
+		for end < len(tokens) && tokens[end].end <= tokens[i].end {
+			end++
 		}
-		if i-begin == 1 {
-			continue
+		if end-i > 1 {
+			found = append(found, slice.Map(tokens[i:end], func(t token) string { return t.term }))
 		}
-		found = append(found, slice.Map(tokens[begin:i], func(t token) string { return t.term }))
+		i = end
 	}
 	return found
 }
@@ -128,18 +129,16 @@ func mostUsed(terms []queryTerm, n int) []queryTerm {
 }
 
 // quotations returns the ranges between pairs of quotation marks.
-func quotations(text string) []span {
-	var found []span
+func quotations(text string) (found []span) {
 	begin := -1
 	for i, r := range text {
-		switch r {
-		case '"', '“', '”', '„', '«', '»':
-			if begin < 0 {
-				begin = i
-			} else {
-				found = append(found, span{begin, i})
-				begin = -1
-			}
+		switch {
+		case !strings.ContainsRune(`"“”„«»`, r):
+		case begin < 0:
+			begin = i
+		default:
+			found = append(found, span{begin, i})
+			begin = -1
 		}
 	}
 	return found

@@ -23,11 +23,19 @@ const maxParts = 16
 
 // token is one term of a text. Terms at one position are alternatives: an identifier and its first part, a pair and its first character.
 type token struct {
-	term       string
-	start, end int // bytes in the text
-	position   int // from 0
-	stop       bool
-	paired     bool // a single character that is also part of a pair
+	term     string
+	span         // in the text
+	position int // from 0
+	stop     bool
+	paired   bool // a single character that is also part of a pair
+}
+
+// span is a byte range of a text.
+type span struct{ start, end int }
+
+// tokenOf returns the token of a part of a text.
+func tokenOf(text string, part span, position int) token {
+	return token{term: normalize(text[part.start:part.end]), span: part, position: position}
 }
 
 // compareStart is for a search in tokens, which are in the order of their beginnings.
@@ -56,18 +64,22 @@ func (l language) tokens(text string) []token {
 		}
 		words, end := compound(text, i)
 		if len(words) > 1 && len(words) <= maxParts {
-			tokens = append(tokens, token{term: normalize(text[i:end]), start: i, end: end, position: position})
+			tokens = append(tokens, tokenOf(text, span{i, end}, position))
 		}
-		for _, w := range words {
-			tokens, position = l.appendWord(tokens, text, w, position)
+		for _, word := range words {
+			parts := camelParts(text, word)
+			if len(parts) > 1 {
+				tokens = append(tokens, l.finish(tokenOf(text, word, position)))
+			}
+			for _, part := range parts {
+				tokens = append(tokens, l.finish(tokenOf(text, part, position)))
+				position++
+			}
 		}
 		i = end
 	}
 	return slices.DeleteFunc(tokens, func(t token) bool { return t.term == "" })
 }
-
-// span is a byte range of a text.
-type span struct{ start, end int }
 
 // compound returns the words of the identifier that begins at start, and its end. A plain word is returned alone.
 func compound(text string, start int) (words []span, end int) {
@@ -89,21 +101,6 @@ func compound(text string, start int) (words []span, end int) {
 			return words, word.end
 		}
 	}
-}
-
-// appendWord appends a word and its camelCase parts, if it has several.
-func (l language) appendWord(tokens []token, text string, word span, position int) ([]token, int) {
-	parts := camelParts(text, word)
-	whole := token{term: normalize(text[word.start:word.end]), start: word.start, end: word.end, position: position}
-	if len(parts) > 1 {
-		tokens = append(tokens, l.finish(whole))
-		for _, part := range parts {
-			tokens = append(tokens, l.finish(token{term: normalize(text[part.start:part.end]), start: part.start, end: part.end, position: position}))
-			position++
-		}
-		return tokens, position
-	}
-	return append(tokens, l.finish(whole)), position + 1
 }
 
 // finish marks a stop word and stems any other.
@@ -140,21 +137,19 @@ func camelParts(text string, word span) (parts []span) {
 
 // appendCharacters appends the characters of a run of unspaced script, and their pairs. It returns the next position and the run's end.
 func appendCharacters(tokens []token, text string, start, position int) ([]token, int, int) {
-	at := start
-	for at < len(text) {
-		r, size := character(text[at:])
-		if !isUnspaced(r) {
-			break
-		}
+	at, pair := start, true
+	_, size := character(text[at:])
+	for pair {
 		end := at + size
-		next, size := character(text[end:])
-		pair := isUnspaced(next)
-		tokens = append(tokens, token{term: normalize(text[at:end]), start: at, end: end, position: position, paired: pair || at > start})
-		if pair {
-			tokens = append(tokens, token{term: normalize(text[at : end+size]), start: at, end: end + size, position: position})
+		var next rune
+		next, size = character(text[end:])
+		pair = isUnspaced(next)
+		one := tokenOf(text, span{at, end}, position)
+		one.paired = pair || at > start
+		if tokens = append(tokens, one); pair {
+			tokens = append(tokens, tokenOf(text, span{at, end + size}, position))
 		}
-		position++
-		at = end
+		position, at = position+1, end
 	}
 	return tokens, position, at
 }
