@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -328,27 +327,4 @@ func (tx transaction) closeChains(ctx context.Context, namespace string, ids []u
 		}
 	}
 	return nil
-}
-
-// expired returns up to n ids of memories that expired before a time, by namespace. It skips those that another transaction has
-// locked.
-func (tx transaction) expired(ctx context.Context, before time.Time, n int) (map[string][]uuid.UUID, error) {
-	found := map[string][]uuid.UUID{}
-	if _, err := sqldb.Query(ctx, tx.In(postgres.AllNamespaces), `SELECT namespace, id FROM memory.memories WHERE expires_at < $1 ORDER BY expires_at LIMIT $2`,
-		[]any{before, n}, func(scan sqldb.Scan) (_ struct{}, err error) {
-			var key record.Key
-			err = scan(&key.Namespace, &key.ID)
-			found[key.Namespace] = append(found[key.Namespace], key.ID)
-			return struct{}{}, err
-		}); err != nil {
-		return nil, err
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(found)) { // locks are had within a namespace
-		var err error
-		if found[namespace], err = tx.In(namespace).IDs(ctx, `SELECT id FROM memory.memories
-			WHERE namespace = $1 AND id = ANY($2::uuid[]) AND expires_at < $3 ORDER BY id FOR UPDATE SKIP LOCKED`, namespace, found[namespace], before); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Insert stores complete records: the caller sets id, times and revision. A record whose idempotency key or id
@@ -114,12 +116,23 @@ func (s *Store) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (
 // memories that another transaction has locked.
 func (s *Store) Sweep(ctx context.Context, before time.Time, n int) (int64, error) {
 	return returning(ctx, s, func(tx transaction) (swept int64, err error) {
-		expired, err := tx.expired(ctx, before, n)
+		expired, err := sqldb.Query(ctx, tx.In(postgres.AllNamespaces), `
+			SELECT namespace, id FROM memory.memories WHERE expires_at < $1 ORDER BY expires_at LIMIT $2`, []any{before, n},
+			sqldb.Into(func(key *record.Key) []any { return []any{&key.Namespace, &key.ID} }))
 		if err != nil {
 			return 0, err
 		}
-		for _, namespace := range slices.Sorted(maps.Keys(expired)) {
-			n, err := forget(ctx, tx, namespace, expired[namespace])
+		ids := map[string][]uuid.UUID{}
+		for _, key := range expired {
+			ids[key.Namespace] = append(ids[key.Namespace], key.ID)
+		}
+		for _, namespace := range slices.Sorted(maps.Keys(ids)) { // locks are had within a namespace
+			locked, err := tx.In(namespace).IDs(ctx, `SELECT id FROM memory.memories
+				WHERE namespace = $1 AND id = ANY($2::uuid[]) AND expires_at < $3 ORDER BY id FOR UPDATE SKIP LOCKED`, namespace, ids[namespace], before)
+			if err != nil {
+				return swept, err
+			}
+			n, err := forget(ctx, tx, namespace, locked)
 			if err != nil {
 				return swept, err
 			}
