@@ -25,8 +25,7 @@ func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) ([]In
 		}
 	}
 	for _, namespace := range namespacesOf(records) {
-		var ids []uuid.UUID
-		var keys []string
+		ids, keys := []uuid.UUID{}, []string{}
 		for _, r := range records {
 			if r.Namespace == namespace {
 				ids = append(ids, r.ID)
@@ -39,7 +38,7 @@ func planInsert(ctx context.Context, db sqldb.DB, records []record.Record) ([]In
 		// the whole namespace for an OR.
 		found, err := db.In(within).Records(ctx, selectRecords+` AND m.id = ANY($2::uuid[])
 			UNION ALL `+selectRecords+` AND m.supersedes IS NOT NULL AND m.supersedes = ANY($2::uuid[])
-			UNION ALL `+selectRecords+` AND m.idempotency_key = ANY($3::text[])`, namespace, ids, list(keys))
+			UNION ALL `+selectRecords+` AND m.idempotency_key = ANY($3::text[])`, namespace, ids, keys)
 		if err != nil {
 			return nil, err
 		}

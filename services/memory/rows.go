@@ -178,29 +178,13 @@ func row(r record.Record) []any {
 	return values
 }
 
-// columns returns a record's values in the order of record.Columns.
+// columns returns a record's values in the order of record.Columns. Lists and objects are not nil, which would be stored as null.
 func columns(r record.Record) []any {
 	return []any{
-		r.Namespace, r.ID, r.Content, r.Title, list(r.Keywords), list(r.Tags), r.Category, object(r.Metadata), r.Importance, r.Sensitive,
-		r.Source, r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt, r.Supersedes, r.SupersededBy,
-		r.Revision, orNull(r.IdempotencyKey), list(r.Links), r.Sequence, r.Thread, r.Position,
+		r.Namespace, r.ID, r.Content, r.Title, append([]string{}, r.Keywords...), append([]string{}, r.Tags...), r.Category,
+		maps.Collect(maps.All(r.Metadata)), r.Importance, r.Sensitive, r.Source, r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt, r.Supersedes,
+		r.SupersededBy, r.Revision, orNull(r.IdempotencyKey), append([]record.Link{}, r.Links...), r.Sequence, r.Thread, r.Position,
 	}
-}
-
-// list returns an empty list for nil, which would be stored as null.
-func list[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}
-
-// object is list for an object.
-func object(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return m
 }
 
 // orNull returns a pointer to v, nil for the zero value.
