@@ -31,19 +31,18 @@ func (p *inverted) load(ctx context.Context, read func(put func(id uuid.UUID, en
 		used <- make([]fetched, 0, loadRows)
 	}
 	var numbering errgroup.Group
-	numbering.Go(func() error {
-		err := panics.Catch(ctx, nil, "load words", func() error {
-			for b := range batches {
-				for i := range b {
-					p.replace(b[i].row, &b[i].document)
-				}
-				p.loaded.Store(p.bytes)
-				used <- b[:0]
+	numbering.Go(func() (err error) {
+		for b := range batches { // also after a panic: the reader must not wait for ever
+			if err == nil {
+				err = panics.Catch(ctx, nil, "load words", func() error {
+					for i := range b {
+						p.replace(b[i].row, &b[i].document)
+					}
+					return nil
+				})
 			}
-			return nil
-		})
-		for range batches { // after a panic the reader must not wait for ever
-			used <- make([]fetched, 0, loadRows)
+			p.loaded.Store(p.bytes)
+			used <- b[:0]
 		}
 		return err
 	})
