@@ -115,15 +115,12 @@ func timeForms(hours, minutes, half string) []string {
 	} else if half == "a" {
 		h %= 12
 	}
-	forms := []string{fmt.Sprintf("%d:%02d", h, m)}
-	if h < 10 {
-		forms = append(forms, fmt.Sprintf("%02d:%02d", h, m))
-	}
-	short, name := strconv.Itoa((h+11)%12+1), [...]string{"am", "pm"}[h/12]
+	at, short := time.Date(1, time.January, 1, h, m, 0, 0, time.UTC), "3"
 	if m > 0 {
-		short += fmt.Sprintf(" %02d", m) // the parts of 3:15
+		short = "3 04" // the parts of 3:15
 	}
-	return append(forms, short+name, short+" "+name)
+	clock := at.Format("15:04")
+	return []string{strings.TrimPrefix(clock, "0"), clock, at.Format(short + "pm"), at.Format(short + " pm")}
 }
 
 // dateForms returns the forms of a day of the year in words.
