@@ -25,9 +25,7 @@ type sought struct {
 	df     int64
 	weight float64
 	phrase bool // each posting adds the weight, whatever its frequency and the document's length
-	// bound is at least what any posting adds.
-	bound float64
-	next  int // the first posting that has not been read
+	next   int  // the first posting that has not been read
 }
 
 // postingList is the postings of a term, or of several forms of it.
@@ -51,6 +49,7 @@ type bm25 struct {
 	// terms are the phrases, in the order of the query, and then the terms, the rarest first. Scores are summed up in this
 	// order, so that they are the same on both engines, and in searches and Scores.
 	terms      []sought
+	rest       []float64 // for each term the most that it and the terms after it add to a score
 	saturation saturation
 	threaded   saturation // of memories with neighbours
 	mixed      bool       // some have neighbours; else saturation is that of all
@@ -69,15 +68,16 @@ func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q q
 	s.lookUp()
 	s.saturate()
 	s.findPhrases(ctx)
-	for i := range s.terms {
-		t := &s.terms[i]
-		if t.bound = t.weight; !t.phrase {
-			most := s.saturation.of(int(t.maxFrequency), t.minLength)
+	s.rest = make([]float64, len(s.terms)+1)
+	for i, t := range slices.Backward(s.terms) {
+		most := 1.
+		if !t.phrase {
+			most = s.saturation.of(int(t.maxFrequency), t.minLength)
 			if s.mixed {
 				most = max(most, s.threaded.of(int(t.maxFrequency), t.minLength))
 			}
-			t.bound *= most
 		}
+		s.rest[i] = s.rest[i+1] + t.weight*most
 	}
 	return s
 }
@@ -89,7 +89,7 @@ func (s *bm25) expand() {
 		return
 	}
 	from := s.place(prefix)
-	if number, known := s.known(prefix); known && from < len(s.sorted) && s.sorted[from] == number {
+	if from < len(s.sorted) && s.inverted.terms[s.sorted[from]].name == prefix {
 		from++
 	}
 	for _, number := range s.sorted[from:min(from+maxPrefixed, len(s.sorted))] {
@@ -229,9 +229,8 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Scored {
 	found, least := leg.TopRows(q.Depth, s.rows), q.Least()
 	w := windows.Get().(*window)
 	defer windows.Put(w)
-	rest := s.bounds()
 	for essential := len(s.terms); ; {
-		for essential > 0 && rest[essential-1]*slack < least {
+		for essential > 0 && s.rest[essential-1]*slack < least {
 			essential--
 		}
 		first := s.nextRow(essential)
@@ -249,7 +248,7 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Scored {
 				at := i<<6 + bits.TrailingZeros64(word)
 				score, row := w.scores[at], from+uint32(at)
 				w.scores[at] = 0
-				if score = s.raise(score, row, essential, rest, least); score > 0 && score >= least && s.Has(row) {
+				if score = s.raise(score, row, essential, least); score > 0 && score >= least && s.Has(row) {
 					if found.Add(leg.Scored{Row: row, Score: score, Own: score}) {
 						least = max(least, found.Worst().Score)
 					}
@@ -277,15 +276,6 @@ func (s *bm25) hits(ctx context.Context, q leg.Query) []leg.Hit {
 		hits[i].Matched = s.matched(found[i].Row)
 	}
 	return hits
-}
-
-// bounds returns for each term the most that it and the terms after it add to a score.
-func (s *bm25) bounds() []float64 {
-	rest := make([]float64, len(s.terms)+1)
-	for i := len(s.terms) - 1; i >= 0; i-- {
-		rest[i] = rest[i+1] + s.terms[i].bound
-	}
-	return rest
 }
 
 // nextRow returns the lowest row of the unread postings of the first n terms, or math.MaxUint32.
@@ -322,8 +312,8 @@ func (s *bm25) addUp(w *window, terms []sought, from uint32) {
 }
 
 // raise adds what the terms from the n-th on contribute to a score, unless they cannot raise it to the least. Rows must ascend.
-func (s *bm25) raise(score float64, row uint32, n int, rest []float64, least float64) float64 {
-	for ; n < len(s.terms) && (score+rest[n])*slack >= least; n++ {
+func (s *bm25) raise(score float64, row uint32, n int, least float64) float64 {
+	for ; n < len(s.terms) && (score+s.rest[n])*slack >= least; n++ {
 		t := &s.terms[n]
 		t.next += gallop(t.postings[t.next:], row<<8)
 		if t.next < len(t.postings) && t.postings[t.next]>>8 == row {
@@ -358,9 +348,9 @@ func (s *bm25) fewSelected() bool {
 
 // bestOf returns the best hits among ascending rows.
 func (s *bm25) bestOf(q leg.Query, rows []uint32) []leg.Scored {
-	found, least, rest := leg.TopRows(q.Depth, s.rows), q.Least(), s.bounds()
+	found, least := leg.TopRows(q.Depth, s.rows), q.Least()
 	for _, row := range rows {
-		if score := s.raise(0, row, 0, rest, least); score > 0 && score >= least {
+		if score := s.raise(0, row, 0, least); score > 0 && score >= least {
 			if found.Add(leg.Scored{Row: row, Score: score, Own: score}) {
 				least = max(least, found.Worst().Score)
 			}
@@ -378,7 +368,6 @@ func (s *bm25) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Hit {
 // Such a memory has all terms of the text, so only the postings of its rarest term are read.
 func (s *bm25) exactMatches(text string) []leg.Hit {
 	var rows []uint32
-	seen := map[uint32]bool{}
 	for hash, text := range quoted(text) {
 		var rarest []uint32
 		for i, t := range s.settings.language().tokens(text) {
@@ -393,13 +382,13 @@ func (s *bm25) exactMatches(text string) []leg.Hit {
 		}
 		for _, posting := range rarest {
 			row := posting >> 8
-			if h := s.hashes[row]; (h[0] == hash || h[1] == hash) && !seen[row] && s.Has(row) {
-				seen[row] = true
+			if h := s.hashes[row]; (h[0] == hash || h[1] == hash) && s.Has(row) {
 				rows = append(rows, row)
 			}
 		}
 	}
-	return slice.Map(s.latest(rows)[:min(len(rows), maxEqual)], func(row uint32) leg.Hit {
+	rows = slices.Compact(s.latest(rows))
+	return slice.Map(rows[:min(len(rows), maxEqual)], func(row uint32) leg.Hit {
 		hit := leg.HitAt(s.rows, row, 0)
 		hit.Matched = s.matched(row)
 		return hit
