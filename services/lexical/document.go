@@ -89,19 +89,15 @@ func encode(r record.Record, occurrences []occurrence) []byte {
 		}
 		own := len(term) - shared
 		row = append(row, byte(min(shared, 15)<<4|min(own, 15)))
-		if shared >= 15 {
-			row = binary.AppendUvarint(row, uint64(shared-15))
-		}
-		if own >= 15 {
-			row = binary.AppendUvarint(row, uint64(own-15))
+		for _, half := range []int{shared, own} {
+			if half >= 15 {
+				row = binary.AppendUvarint(row, uint64(half-15))
+			}
 		}
 		row = append(row, term[shared:]...)
 		position := 0
 		for i, o := range occurrences[:n] {
-			more := 0
-			if i < n-1 {
-				more = 1
-			}
+			more := min(n-1-i, 1)
 			row = binary.AppendUvarint(row, uint64((o.position-position)<<3|int(o.field)<<1|more))
 			position = o.position
 		}
@@ -119,12 +115,10 @@ type document struct {
 }
 
 type documentTerm struct {
-	from, to    int    // the name's bytes in names
+	name        []byte // in names
 	occurrences []byte // in the row
 	tf          int    // in tenths, at most math.MaxUint16
 }
-
-func (d *document) name(t documentTerm) []byte { return d.names[t.from:t.to] }
 
 // decode reads a row of the forward index. The document refers to the row's bytes.
 func (d *document) decode(row []byte) error {
@@ -133,7 +127,7 @@ func (d *document) decode(row []byte) error {
 		return errDocument
 	}
 	d.content, d.title = binary.BigEndian.Uint64(row[1:]), binary.BigEndian.Uint64(row[9:])
-	last := documentTerm{}
+	var last []byte
 	for row = row[documentHeader:]; len(row) > 0; {
 		shared, own := int(row[0]>>4), int(row[0]&15)
 		row = row[1:]
@@ -146,22 +140,20 @@ func (d *document) decode(row []byte) error {
 				*half, row = 15+int(more), row[n:]
 			}
 		}
-		ends := last.from + shared // of what the terms share
-		if ends > last.to || own == 0 || own > len(row) || shared+own > maxTermBytes || ends < last.to && row[0] <= d.names[ends] {
+		if shared > len(last) || own == 0 || own > len(row) || shared+own > maxTermBytes || shared < len(last) && row[0] <= last[shared] {
 			return errDocument
 		}
-		term := documentTerm{from: len(d.names)}
-		d.names = append(append(d.names, d.names[last.from:ends]...), row[:own]...)
-		term.to = len(d.names)
+		begin := len(d.names)
+		d.names = append(append(d.names, last[:shared]...), row[:own]...)
+		last = d.names[begin:]
 		row = row[own:]
-		var n int
-		if term.tf, n = frequencyIn(row); n <= 0 {
+		tf, n := frequencyIn(row)
+		if n <= 0 {
 			return errDocument
 		}
-		term.occurrences, row = row[:n], row[n:]
-		d.length += term.tf
-		term.tf = min(term.tf, math.MaxUint16)
-		d.terms, last = append(d.terms, term), term
+		d.terms = append(d.terms, documentTerm{last, row[:n], min(tf, math.MaxUint16)})
+		d.length += tf
+		row = row[n:]
 	}
 	d.length = min(d.length, math.MaxUint16)
 	return nil
@@ -175,7 +167,7 @@ func Holds(row []byte, text string) (bool, error) {
 	}
 	words := DefaultSettings().language().occurrences(record.Record{Content: text})
 	for _, word := range words {
-		if _, found := slices.BinarySearchFunc(d.terms, word.term, func(t documentTerm, term string) int { return cmp.Compare(string(d.name(t)), term) }); !found {
+		if _, found := slices.BinarySearchFunc(d.terms, word.term, func(t documentTerm, term string) int { return cmp.Compare(string(t.name), term) }); !found {
 			return false, nil
 		}
 	}

@@ -173,8 +173,8 @@ func (p *inverted) Drop(row uint32) {
 func (p *inverted) replace(row uint32, d *document) {
 	p.keys = p.keys[:0]
 	for i, t := range d.terms {
-		if name := d.name(t); p.only == nil || p.only.has(string(name)) {
-			p.keys = append(p.keys, uint64(p.number(name))<<32|uint64(i))
+		if p.only == nil || p.only.has(string(t.name)) {
+			p.keys = append(p.keys, uint64(p.number(t.name))<<32|uint64(i))
 		}
 	}
 	slices.Sort(p.keys)

@@ -577,7 +577,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		sum, last := 0, ""
 		for _, term := range d.terms {
-			name := string(d.name(term))
+			name := string(term.name)
 			if name <= last || len(name) > maxTermBytes || term.tf <= 0 {
 				t.Fatalf("the term %q follows %q", name, last)
 			}
@@ -609,7 +609,7 @@ func TestEncode(t *testing.T) {
 		var got []occurrence
 		for _, term := range d.terms {
 			for _, position := range appendPositions(nil, term.occurrences) {
-				got = append(got, occurrence{string(d.name(term)), int(position), 0})
+				got = append(got, occurrence{string(term.name), int(position), 0})
 			}
 		}
 		if !slices.EqualFunc(got, want, func(a, b occurrence) bool { return a.term == b.term && a.position == b.position }) {
