@@ -72,14 +72,7 @@ func (s *Store) ListDecisions(ctx context.Context, namespace string, about uuid.
 
 // decision returns a decision; ErrNotFound.
 func (tx transaction) decision(ctx context.Context, namespace string, id uuid.UUID) (Decision, error) {
-	found, err := queryDecisions(ctx, tx.In(namespace), selectDecisions+` AND d.id = $2`, namespace, id)
-	switch {
-	case err != nil:
-		return Decision{}, err
-	case len(found) == 0:
-		return Decision{}, ErrNotFound
-	}
-	return found[0], nil
+	return only(queryDecisions(ctx, tx.In(namespace), selectDecisions+` AND d.id = $2`, namespace, id))
 }
 
 // addDecision stores a new decision.

@@ -211,12 +211,16 @@ func (tx transaction) unprepared(ctx context.Context) prepared {
 
 // current returns a record and locks it until the transaction ends; ErrNotFound.
 func (tx transaction) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
-	found, err := tx.In(namespace).Records(ctx, selectRecords+` AND m.id = $2 FOR UPDATE`, namespace, id)
-	switch {
-	case err != nil:
-		return record.Record{}, err
-	case len(found) == 0:
-		return record.Record{}, ErrNotFound
+	return only(tx.In(namespace).Records(ctx, selectRecords+` AND m.id = $2 FOR UPDATE`, namespace, id))
+}
+
+// only returns what was found, which is one at most; ErrNotFound.
+func only[T any](found []T, err error) (one T, _ error) {
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return one, err
 	}
 	return found[0], nil
 }
