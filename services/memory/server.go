@@ -302,18 +302,9 @@ func (s *Server) surroundings(ctx context.Context, req *triskelev1.GetRequest, o
 	}
 	out, bytes := make([]*triskelev1.Surroundings, len(found)), 0
 	for i, f := range found {
-		out[i] = &triskelev1.Surroundings{}
-		for _, side := range []struct {
-			from []record.Record
-			to   *[]*triskelev1.Memory
-		}{{f.Before, &out[i].Before}, {f.After, &out[i].After}} {
-			for _, r := range side.from {
-				m := record.ToProto(r)
-				if bytes += proto.Size(m); bytes > getBytes {
-					return nil, rpc.Invalid("surroundings", fmt.Sprintf("must be memories of at most %d MiB together; ask for fewer at a time", getBytes>>20))
-				}
-				*side.to = append(*side.to, m)
-			}
+		out[i] = &triskelev1.Surroundings{Before: slice.Map(f.Before, record.ToProto), After: slice.Map(f.After, record.ToProto)}
+		if bytes += proto.Size(out[i]); bytes > getBytes {
+			return nil, rpc.Invalid("surroundings", fmt.Sprintf("must be memories of at most %d MiB together; ask for fewer at a time", getBytes>>20))
 		}
 	}
 	return out, nil
