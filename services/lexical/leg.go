@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
@@ -108,7 +109,10 @@ func (l *Leg) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores 
 	case l.store.File != nil:
 		return nil, triskelev1.ScoreKind_SCORE_KIND_BM25, nil
 	}
-	scores, err = l.scoresInSQL(ctx, q, ids)
+	err = l.inSQL(ctx, q, func(tx pgx.Tx, settings Settings) (err error) {
+		scores, err = l.ranksOf(ctx, tx, q, understand(q.Text, settings), ids)
+		return err
+	})
 	return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
 }
 

@@ -64,15 +64,6 @@ func (l *Leg) searchInSQL(ctx context.Context, q leg.Query, why error) (result l
 	return result, nil
 }
 
-// scoresInSQL returns the scores of memories by ts_rank.
-func (l *Leg) scoresInSQL(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Hit, err error) {
-	err = l.inSQL(ctx, q, func(tx pgx.Tx, settings Settings) (err error) {
-		scores, err = l.ranksOf(ctx, tx, q, understand(q.Text, settings), ids)
-		return err
-	})
-	return scores, err
-}
-
 // exactMatches is bm25.exactMatches in SQL: a memory has all terms of the text that it equals.
 func exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings) ([]leg.Hit, error) {
 	var alternatives []string
