@@ -41,17 +41,13 @@ func (s *bm25) findPhrases(ctx context.Context) {
 // It returns nil if no memory has one of the words.
 func (s *bm25) phraseWords(phrase []token) []phraseWord {
 	var words []phraseWord
-	first := 0
 	tokens := phraseTokens(phrase)
 	for _, t := range tokens[:min(len(tokens), maxTerms)] {
 		number, known := s.known(t.term)
 		if !known {
 			return nil
 		}
-		if len(words) == 0 {
-			first = t.position
-		}
-		words = append(words, phraseWord{number, int32(t.position - first)})
+		words = append(words, phraseWord{number, int32(t.position - tokens[0].position)})
 	}
 	return words
 }

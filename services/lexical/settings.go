@@ -75,8 +75,7 @@ func (l *Leg) Settings(ctx context.Context, namespace string) (Settings, error) 
 
 // Configured returns the namespaces with settings of their own, in order. They need not exist.
 func (l *Leg) Configured(ctx context.Context) ([]string, error) {
-	return sqldb.Query(ctx, l.store.DB().In(postgres.AllNamespaces), `SELECT namespace FROM lexical.settings ORDER BY namespace`, nil,
-		sqldb.Into(func(name *string) []any { return []any{name} }))
+	return sqldb.Column[string](ctx, l.store.DB().In(postgres.AllNamespaces), `SELECT namespace FROM lexical.settings ORDER BY namespace`)
 }
 
 // Set changes a namespace's settings. If the language changes, it indexes all memories again. The namespace need not exist.
