@@ -358,8 +358,8 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 // before, and empty for the first and after the last. read returns up to n items after a cursor, and show what the caller sees of
 // one, with the cursor behind it.
 func page[T any, M proto.Message](pageSize int32, token string, read func(after Cursor, n int) ([]T, error), show func(T) (M, Cursor)) (items []M, next string, err error) {
-	after, err := decodeCursor(token)
-	if err != nil {
+	after, ok := decodeCursor(token)
+	if !ok {
 		return nil, "", rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
 	}
 	bytes, size := 0, cmp.Or(int(pageSize), defaultPageSize)
@@ -387,19 +387,16 @@ func encodeCursor(c Cursor) string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, uint64(c.CreatedAt.UnixMicro())), c.ID[:]...))
 }
 
-func decodeCursor(token string) (Cursor, error) {
+func decodeCursor(token string) (c Cursor, ok bool) {
 	if token == "" {
-		return Cursor{}, nil
+		return c, true
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) != 24 {
-		return Cursor{}, errors.New("not a cursor")
+		return c, false
 	}
-	c := Cursor{time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(), uuid.UUID(raw[8:])}
-	if c.CreatedAt.IsZero() || c.ID == uuid.Nil { // nothing stored has these
-		return Cursor{}, errors.New("not a cursor")
-	}
-	return c, timestamppb.New(c.CreatedAt).CheckValid()
+	c = Cursor{time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(), uuid.UUID(raw[8:])}
+	return c, c.ID != uuid.Nil && !c.CreatedAt.IsZero() && timestamppb.New(c.CreatedAt).IsValid() // nothing stored has the zero ones
 }
 
 // Import implements triskelev1.MemoryServiceServer. It prepares a message's memories while those of the one before are stored.
@@ -490,14 +487,11 @@ func (s *Server) storeBatch(ctx context.Context, store func(context.Context) ([]
 	ctx, end := begin(ctx, s.limits.batch, createMemory, memories)
 	defer func() { end(err) }()
 	inserted, err := store(ctx)
-	var conflict *ConflictError
-	switch {
-	case errors.As(err, &conflict):
-		return nil, publicError(fmt.Sprintf("memories[%d]", conflict.Index), err)
-	case err != nil:
-		return nil, publicError("memories", err)
+	field := "memories"
+	if conflict, is := errors.AsType[*ConflictError](err); is {
+		field = fmt.Sprintf("memories[%d]", conflict.Index)
 	}
-	return inserted, nil
+	return inserted, publicError(field, err)
 }
 
 // checkSuccession refuses a batch whose memories supersede each other in a circle: none of them would ever be found.
