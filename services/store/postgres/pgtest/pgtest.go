@@ -64,10 +64,7 @@ func Distributed(t testing.TB) bool { return len(workers(t)) > 0 }
 // workers returns the connection URLs of the coordinator's worker nodes; nil for one PostgreSQL.
 func workers(t testing.TB) (urls []string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), server(t))
-	if err != nil {
-		t.Fatalf("connect to the test server: %v", err)
-	}
+	conn := connect(t.Context(), t, server(t))
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	var citus bool
 	if err := conn.QueryRow(t.Context(), `SELECT to_regclass('pg_dist_node') IS NOT NULL`).Scan(&citus); err != nil {
@@ -95,24 +92,31 @@ func workers(t testing.TB) (urls []string) {
 	return urls
 }
 
-// execute runs a statement on a new connection: a test may crash the server between two statements.
-func execute(t testing.TB, database, statement string) {
+func connect(ctx context.Context, t testing.TB, database string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		t.Fatalf("connect to the test server: %v", err)
+	}
+	return conn
+}
+
+// execute runs statements on a new connection: a test may crash the server between two calls.
+func execute(t testing.TB, database string, statements ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, database)
-	if err != nil {
-		t.Errorf("connect to the test server: %v", err)
-		return
-	}
+	conn := connect(ctx, t, database)
 	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, statement)
-	for inUse(err) && ctx.Err() == nil { // Citus looks after a database now and then
-		time.Sleep(50 * time.Millisecond)
-		_, err = conn.Exec(ctx, statement)
-	}
-	if err != nil {
-		t.Errorf("test database: %v", err)
+	for _, statement := range statements {
+		_, err := conn.Exec(ctx, statement)
+		for inUse(err) && ctx.Err() == nil { // Citus looks after a database now and then
+			time.Sleep(50 * time.Millisecond)
+			_, err = conn.Exec(ctx, statement)
+		}
+		if err != nil {
+			t.Fatalf("test database: %v", err)
+		}
 	}
 }
 

@@ -4,117 +4,98 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
-	"github.com/triskele/triskele/fuser/platform/telemetry"
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/schema"
 )
 
 // templateLock is the key of the advisory lock for making a template.
 const templateLock = 0x7465_6d70_6c61_7465
 
-// templates are the names of the templates known to exist, by server.
-var templates = struct {
+// template is the name of the template, once it is known to exist.
+var template struct {
 	sync.Mutex
-	names map[string]string
-}{names: map[string]string{}}
+	name string
+}
 
 // migrated returns the name of an empty database with the whole schema. A copy takes a small part of the time of a
 // migration. It stays on the server for all tests with the same migrations.
 func migrated(t testing.TB) string {
 	t.Helper()
-	templates.Lock()
-	defer templates.Unlock()
-	name, ok := templates.names[server(t)]
-	if !ok {
-		var err error
-		if name, err = makeTemplate(context.Background(), t); err != nil {
-			t.Fatalf("make a template of a test's database: %v", err)
-		}
-		templates.names[server(t)] = name
+	template.Lock()
+	defer template.Unlock()
+	if template.name == "" {
+		template.name = makeTemplate(t)
 	}
-	return name
+	return template.name
 }
 
-func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
+func makeTemplate(t testing.TB) string {
+	t.Helper()
+	ctx := context.Background()
+	lock := connect(ctx, t, server(t))
+	defer func() { _ = lock.Close(ctx) }() // ends the transaction
 	// The lock belongs to a transaction: a pooler may give a session's lock to others.
-	lock, err := pgx.Connect(ctx, server(t))
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = lock.Close(ctx) }()
-	locking, err := lock.Begin(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = locking.Rollback(ctx) }()
-	if _, err := locking.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, templateLock); err != nil {
-		return "", err
+	if _, err := lock.Exec(ctx, fmt.Sprintf(`BEGIN; SELECT pg_advisory_xact_lock(%d)`, templateLock)); err != nil {
+		t.Fatal(err)
 	}
 	nodes := append(workers(t), server(t))
-	name, hash := "", sha256.New()
+	hash := sha256.New()
 	if len(nodes) > 1 {
 		_, _ = io.WriteString(hash, schema.Distribution)
 	}
-	if err := withSQL(ctx, server(t), func(db *sql.DB) error {
+	withSQL(t, server(t), func(db *sql.DB) error {
 		steps, err := schema.Plan(ctx, db, schema.Postgres)
 		for _, step := range steps {
 			_, _ = io.WriteString(hash, step.SQL)
 		}
-		name = fmt.Sprintf("triskele_template_%x", hash.Sum(nil)[:12])
 		return err
-	}); err != nil {
-		return "", err
-	}
+	})
+	name := fmt.Sprintf("triskele_template_%x", hash.Sum(nil)[:12])
 	// Only a complete database is marked as a template.
 	var whole bool
-	if err := locking.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&whole); err != nil || whole {
-		return name, err
+	if err := lock.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&whole); err != nil {
+		t.Fatal(err)
+	}
+	if whole {
+		return name
 	}
 	for _, node := range nodes {
-		if err := run(ctx, node, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`, `CREATE DATABASE `+name); err != nil {
-			return "", err
-		}
+		execute(t, node, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`, `CREATE DATABASE `+name)
 		if len(nodes) > 1 {
-			if err := run(ctx, named(t, node, name), `CREATE EXTENSION citus`, `CREATE EXTENSION vector`); err != nil {
-				return "", err
-			}
+			execute(t, named(t, node, name), `CREATE EXTENSION citus`, `CREATE EXTENSION vector`)
 		}
 	}
-	if err := withSQL(ctx, named(t, server(t), name), func(db *sql.DB) error {
+	withSQL(t, named(t, server(t), name), func(db *sql.DB) error {
 		_, err := schema.Up(ctx, db, schema.Postgres)
 		return err
-	}); err != nil {
-		return "", err
-	}
+	})
 	if len(nodes) > 1 {
-		if err := distribute(ctx, t, name, nodes); err != nil {
-			return "", err
-		}
+		distribute(t, name, nodes)
 	}
 	for _, node := range nodes {
-		if err := run(ctx, node, `ALTER DATABASE `+name+` IS_TEMPLATE true ALLOW_CONNECTIONS false`,
-			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '`+name+`'`); err != nil {
-			return "", err
-		}
+		execute(t, node, `ALTER DATABASE `+name+` IS_TEMPLATE true ALLOW_CONNECTIONS false`,
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '`+name+`'`)
 	}
-	return name, nil
+	return name
 }
 
 // distribute makes the last of the nodes the coordinator of the others, and distributes a database's tables.
-func distribute(ctx context.Context, t testing.TB, database string, nodes []string) error {
+func distribute(t testing.TB, database string, nodes []string) {
+	t.Helper()
 	coordinator := nodes[len(nodes)-1]
 	statements := []string{`ALTER DATABASE ` + database + ` SET citus.shard_count = 4`}
 	for i, node := range append([]string{coordinator}, nodes[:len(nodes)-1]...) {
 		config, err := pgx.ParseConfig(node)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		call := `citus_add_node`
 		if i == 0 {
@@ -122,38 +103,17 @@ func distribute(ctx context.Context, t testing.TB, database string, nodes []stri
 		}
 		statements = append(statements, fmt.Sprintf(`SELECT %s('%s', %d)`, call, config.Host, config.Port))
 	}
-	if err := run(ctx, named(t, coordinator, database), statements...); err != nil {
-		return err
-	}
-	return withSQL(ctx, named(t, coordinator, database), func(db *sql.DB) error { return schema.Distribute(ctx, db) })
+	execute(t, named(t, coordinator, database), statements...)
+	withSQL(t, named(t, coordinator, database), func(db *sql.DB) error { return schema.Distribute(context.Background(), db) })
 }
 
-// run runs statements on a connection of their own.
-func run(ctx context.Context, database string, statements ...string) error {
-	conn, err := pgx.Connect(ctx, database)
+func withSQL(t testing.TB, database string, fn func(*sql.DB) error) {
+	t.Helper()
+	db, err := sql.Open("pgx", database)
+	if err == nil {
+		err = errors.Join(fn(db), db.Close())
+	}
 	if err != nil {
-		return err
+		t.Fatalf("make a template of a test's database: %v", err)
 	}
-	defer func() { _ = conn.Close(ctx) }()
-	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	return nil
-}
-
-func withSQL(ctx context.Context, database string, fn func(*sql.DB) error) error {
-	process, err := telemetry.Start(ctx)
-	if err != nil {
-		return err
-	}
-	pool, err := postgres.Open(ctx, database, process.Service("pgtest"))
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	db := postgres.SQL(pool)
-	defer func() { _ = db.Close() }()
-	return fn(db)
 }
