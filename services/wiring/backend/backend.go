@@ -10,6 +10,7 @@ package backend
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,6 +31,7 @@ import (
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -37,6 +39,8 @@ import (
 // Backend is an open database: PostgreSQL with pgvector, or a SQLite file.
 type Backend struct {
 	store   sqldb.Store
+	sql     *sql.DB       // the same, for package schema
+	engine  schema.Engine // of both
 	path    string        // of the file
 	last    *diskerr.Last // of the memory stores' writes
 	tasks   *queue.Queue
@@ -75,7 +79,7 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Bac
 		return nil, err
 	}
 	store := sqldb.Store{Pool: pool, Writers: make(chan struct{}, max(1, pool.Config().MaxConns*3/4))}
-	b := &Backend{store: store, last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{}}
+	b := &Backend{store: store, sql: postgres.SQL(pool), engine: schema.Postgres, last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{}}
 	b.tasks = queue.New(store)
 	b.tasks.Awaited = b.wake // workers notice writes of other processes only at their next claim
 	return b, nil
@@ -88,7 +92,9 @@ func OpenSQLite(path string, tel *telemetry.Service) (*Backend, error) {
 		return nil, err
 	}
 	store := sqldb.Store{File: db}
-	return &Backend{store: store, path: path, last: &db.Last, tasks: queue.New(store), tel: tel, derived: map[string]memory.Derived{}}, nil
+	return &Backend{
+		store: store, sql: db.Write, engine: schema.SQLite, path: path, last: &db.Last, tasks: queue.New(store), tel: tel, derived: map[string]memory.Derived{},
+	}, nil
 }
 
 // Standby serves searches on PostgreSQL; it is nil for the primary.
@@ -99,9 +105,10 @@ func (b *Backend) Close() error {
 	if b.store.File != nil {
 		return b.store.File.Close()
 	}
+	err := b.sql.Close()
 	b.store.Standby.Close()
 	b.store.Pool.Close()
-	return nil
+	return err
 }
 
 // Memory returns the records. New ones get the indexes of Dense and Graph in their own transaction, if those were called before

@@ -121,10 +121,7 @@ func (b *Backend) examineServer(ctx context.Context, e *Examination) error {
 		return err
 	}
 	// A role without the privilege for it sees only names, no state.
-	rows, err := pool.Query(ctx, `SELECT coalesce(application_name, ''), coalesce(state, ''), coalesce(replay_lag, '0') FROM pg_stat_replication ORDER BY 1`)
-	if err != nil {
-		return err
-	}
+	rows, _ := pool.Query(ctx, `SELECT coalesce(application_name, ''), coalesce(state, ''), coalesce(replay_lag, '0') FROM pg_stat_replication ORDER BY 1`) // the rows have its error
 	if e.Standbys, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Standby]); err != nil {
 		return err
 	}
@@ -132,25 +129,20 @@ func (b *Backend) examineServer(ctx context.Context, e *Examination) error {
 }
 
 // examineNodes fills in the nodes, if the server is the coordinator of a Citus cluster.
-func (b *Backend) examineNodes(ctx context.Context, e *Examination) error {
+func (b *Backend) examineNodes(ctx context.Context, e *Examination) (err error) {
 	var citus bool
-	if err := b.store.Pool.QueryRow(ctx, `SELECT to_regclass('pg_dist_node') IS NOT NULL`).Scan(&citus); err != nil || !citus {
+	if err = b.store.Pool.QueryRow(ctx, `SELECT to_regclass('pg_dist_node') IS NOT NULL`).Scan(&citus); err != nil || !citus {
 		return err
 	}
-	rows, err := b.store.Pool.Query(ctx, `
+	rows, _ := b.store.Pool.Query(ctx, `
 		SELECT n.nodename || ':' || n.nodeport, n.isactive, count(*) FILTER (WHERE s.table_name = 'memory.memories'::regclass), coalesce(sum(s.shard_size), 0)::bigint
 		FROM pg_dist_node n LEFT JOIN citus_shards s ON s.nodename = n.nodename AND s.nodeport = n.nodeport AND s.citus_table_type = 'distributed'
-		WHERE n.shouldhaveshards GROUP BY n.nodename, n.nodeport, n.isactive ORDER BY 1`)
-	if err != nil {
-		return err
-	}
+		WHERE n.shouldhaveshards GROUP BY n.nodename, n.nodeport, n.isactive ORDER BY 1`) // the rows have its error
 	if e.Nodes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Node]); err != nil {
 		return err
 	}
-	if rows, err = b.store.Pool.Query(ctx, `SELECT t::text FROM memory.tables_by_namespace() t WHERE t NOT IN (SELECT logicalrelid FROM pg_dist_partition) ORDER BY 1`); err != nil {
-		return err
-	}
-	e.Whole, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	e.Whole, err = sqldb.Column[string](ctx, b.store.DB().In(postgres.AllNamespaces), `
+		SELECT t::text FROM memory.tables_by_namespace() t WHERE t NOT IN (SELECT logicalrelid FROM pg_dist_partition) ORDER BY 1`)
 	return err
 }
 
