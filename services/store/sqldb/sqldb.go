@@ -319,7 +319,10 @@ func (r Rows) sqlite() (text string, bytes []byte) {
 		converted[i] = slice.Map(row, func(v any) any {
 			switch v := v.(type) {
 			case time.Time:
-				return sqlite.Micros(v)
+				if v.IsZero() {
+					return nil
+				}
+				return v.UnixMicro()
 			case []byte:
 				if bytes == nil {
 					bytes = []byte{0} // the driver binds an empty slice as NULL
@@ -367,11 +370,12 @@ func isZero(arg any) bool {
 func SQLiteArgs(statement string, args []any) []any {
 	var bytes []byte
 	converted := slice.Map(args, func(arg any) any {
+		arg = orNull(arg)
 		switch v := arg.(type) {
 		case uuid.UUID:
-			return sqlite.ID(v)
+			return v[:]
 		case time.Time:
-			return sqlite.Micros(v)
+			return v.UnixMicro()
 		case Rows:
 			text, some := v.sqlite()
 			bytes = some

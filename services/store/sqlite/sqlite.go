@@ -18,7 +18,6 @@ import (
 
 	"github.com/XSAM/otelsql"
 	"github.com/cenkalti/backoff/v5"
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	modernc "modernc.org/sqlite"
 
@@ -155,20 +154,4 @@ func ExecEach[T any](ctx context.Context, tx *sql.Tx, statement string, items []
 		}
 	}
 	return nil
-}
-
-// Micros returns a stored time; the zero time is NULL.
-func Micros(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UnixMicro()
-}
-
-// ID returns a stored id; uuid.Nil is NULL.
-func ID(id uuid.UUID) any {
-	if id == uuid.Nil {
-		return nil
-	}
-	return id[:]
 }
