@@ -55,7 +55,7 @@ func changed(tx sqldb.Tx, b *sqldb.Batch, namespace string, memories []uuid.UUID
 		b.Exec(`UPDATE graph_memories SET links = links WHERE namespace = $1 AND memory_id = ANY($2::uuid[])`, namespace, memories)
 		return
 	}
-	tx.Postgres.Add(namespace, replica.Graph, memories...)
+	tx.Note(namespace, replica.Graph, memories...)
 }
 
 // readMentions reads the mentions of memories. PostgreSQL has a row for each mention and link, which SQL searches. SQLite has a row for

@@ -110,7 +110,7 @@ func (l *Leg) Set(ctx context.Context, namespace string, s Settings) error {
 // note tells images that the words of memories have changed.
 func note(ctx context.Context, tx sqldb.Tx, namespace string, ids ...uuid.UUID) error {
 	if tx.SQLite == nil {
-		tx.Postgres.Add(namespace, replica.Records, ids...)
+		tx.Note(namespace, replica.Records, ids...)
 		return nil
 	}
 	return sqlite.ExecEach(ctx, tx.SQLite, `INSERT INTO log (namespace, memory_id, part) SELECT name, ?, 'm' FROM namespaces WHERE name = ?`,

@@ -20,6 +20,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/auth/authtest"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -88,8 +89,8 @@ func TestWritesKeepPlans(t *testing.T) {
 		}
 		return got
 	}
-	if err := postgres.Write(t.Context(), pool, "", func(tx pgx.Tx, _ postgres.Changes) error {
-		if got, want := mode(tx), "force_generic_plan"; got != want {
+	if err := (sqldb.Store{Pool: pool}).Write(t.Context(), "", func(tx sqldb.Tx) error {
+		if got, want := mode(tx.Postgres), "force_generic_plan"; got != want {
 			t.Errorf("got %q in a write, want %q", got, want)
 		}
 		return nil

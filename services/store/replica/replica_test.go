@@ -14,12 +14,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/store/sqldb"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -219,9 +218,9 @@ func TestImagesFollowWritersOfLongTransactions(t *testing.T) {
 	set := images(t, f, strict())
 	first := storetest.Record("n", "first", nil)
 	f.Insert(t, first)
-	if err := postgres.Write(t.Context(), f.Pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
-		changes.Add("n", string(replica.Records), first.ID)
-		if _, err := tx.Exec(t.Context(), `UPDATE memory.memories SET title = 'late' WHERE id = $1`, first.ID); err != nil {
+	if err := f.Store().Write(t.Context(), "", func(tx sqldb.Tx) error {
+		tx.Note("n", string(replica.Records), first.ID)
+		if _, err := tx.Postgres.Exec(t.Context(), `UPDATE memory.memories SET title = 'late' WHERE id = $1`, first.ID); err != nil {
 			return err
 		}
 		second := storetest.Record("n", "second", nil) // begins later and commits earlier

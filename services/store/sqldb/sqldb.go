@@ -41,8 +41,9 @@ func (db DB) Dialect(forPostgres, forSQLite string) string {
 
 // Tx is a transaction that writes. SQLite is nil on PostgreSQL.
 type Tx struct {
-	Postgres postgres.WriteTx
+	Postgres pgx.Tx
 	SQLite   *sql.Tx
+	changes  map[string]Rows // of memories, by namespace: ids and kinds
 }
 
 // DB returns the transaction for statements.
@@ -50,7 +51,7 @@ func (tx Tx) DB() DB {
 	if tx.SQLite != nil {
 		return DB{SQLite: tx.SQLite}
 	}
-	return DB{Postgres: tx.Postgres.Tx}
+	return DB{Postgres: tx.Postgres}
 }
 
 // In is DB.In.
@@ -58,8 +59,11 @@ func (tx Tx) In(namespace string) Scoped { return tx.DB().In(namespace) }
 
 // Note tells those who keep copies what has changed of memories, by a kind of package replica. On SQLite triggers do that.
 func (tx Tx) Note(namespace, kind string, ids ...uuid.UUID) {
-	if tx.SQLite == nil {
-		tx.Postgres.Add(namespace, kind, ids...)
+	if tx.SQLite != nil {
+		return
+	}
+	for _, id := range ids {
+		tx.changes[namespace] = append(tx.changes[namespace], []any{id, kind})
 	}
 }
 

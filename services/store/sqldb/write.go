@@ -3,6 +3,8 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -39,7 +41,13 @@ func (s Store) Searched() DB {
 // writeAttempts bounds the attempts after conflicts between transactions.
 const writeAttempts = 5
 
-// Write runs fn in a transaction that begins with PostgreSQL's settings, as postgres.Write, and anew after a conflict with another one.
+// plannedOnce makes a transaction keep the plans of its statements. Foreign keys to a partitioned table are the reason: PostgreSQL
+// expects a plan for its eight partitions to cost more than to plan each check anew, which takes five times as long as the check.
+// A plan that is kept must not scan a table that was small then. Citus cannot keep plans of statements with parameters.
+const plannedOnce = `; SET LOCAL enable_seqscan = off; SELECT set_config('plan_cache_mode', 'force_generic_plan', true) WHERE to_regclass('pg_catalog.pg_dist_node') IS NULL`
+
+// Write runs fn in a transaction, and anew after a conflict with another one. On PostgreSQL it begins with settings, a list of SET LOCAL
+// statements that may be empty.
 func (s Store) Write(ctx context.Context, settings string, fn func(Tx) error) (err error) {
 	if s.File != nil {
 		return s.File.Update(ctx, func(tx *sql.Tx) error { return fn(Tx{SQLite: tx}) })
@@ -52,15 +60,30 @@ func (s Store) Write(ctx context.Context, settings string, fn func(Tx) error) (e
 			return ctx.Err()
 		}
 	}
+	begin := pgx.TxOptions{BeginQuery: "BEGIN; SET LOCAL triskele.notes = 'own'" + plannedOnce + settings} // in one round trip
 	for range writeAttempts {
-		err = postgres.Write(ctx, s.Pool, settings, func(tx pgx.Tx, changes postgres.Changes) error {
-			return fn(Tx{Postgres: postgres.WriteTx{Tx: tx, Changes: changes}})
+		err = pgx.BeginTxFunc(ctx, s.Pool, begin, func(pg pgx.Tx) error {
+			tx := Tx{Postgres: pg, changes: map[string]Rows{}}
+			if err := fn(tx); err != nil {
+				return err
+			}
+			return tx.tell(ctx)
 		})
 		if !postgres.IsRetryable(err) {
 			break
 		}
 	}
 	return err
+}
+
+// tell writes what was noted. Until the transaction ends, others who change these namespaces wait at this place.
+func (tx Tx) tell(ctx context.Context) error {
+	var batch Batch
+	for _, namespace := range slices.Sorted(maps.Keys(tx.changes)) { // in this order nobody waits in a circle
+		batch.Exec(`SELECT memory.enter($1)`, namespace)
+		batch.Exec(`SELECT memory.note($1, $2, $3)`, namespace, tx.changes[namespace])
+	}
+	return tx.In(postgres.Entered).Send(ctx, &batch)
 }
 
 // Snapshot runs fn in a read-only transaction on one snapshot.

@@ -5,11 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqldb"
 )
 
 // Damage makes a stored memory unreadable: the SQL assignments for each engine, and the column that the error then
@@ -39,10 +38,10 @@ func (f *Fixture) Corrupt(t testing.TB, id uuid.UUID, assignments string) {
 	t.Helper()
 	ctx := context.Background()
 	if f.Engine == schema.Postgres {
-		if err := postgres.Write(ctx, f.Pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
+		if err := f.Store().Write(ctx, "", func(tx sqldb.Tx) error {
 			var namespace string
-			err := tx.QueryRow(ctx, `UPDATE memory.memories SET `+assignments+` WHERE id = $1 RETURNING namespace`, id).Scan(&namespace)
-			changes.Add(namespace, string(replica.Records), id)
+			err := tx.Postgres.QueryRow(ctx, `UPDATE memory.memories SET `+assignments+` WHERE id = $1 RETURNING namespace`, id).Scan(&namespace)
+			tx.Note(namespace, string(replica.Records), id)
 			return err
 		}); err != nil {
 			t.Fatal(err)

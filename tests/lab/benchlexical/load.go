@@ -11,7 +11,6 @@ import (
 
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqldb"
 )
@@ -60,7 +59,7 @@ func load(ctx context.Context, pool *pgxpool.Pool, seed uint64, n int) (loaded, 
 			for i := range batch {
 				batch[i] = record.Record{Namespace: namespace, ID: l.ids[from+i], Content: l.contents[from+i]}
 			}
-			if err := words.Prepare(ctx, batch)(ctx, sqldb.Tx{Postgres: postgres.WriteTx{Tx: tx}}, batch); err != nil {
+			if err := words.Prepare(ctx, batch)(ctx, sqldb.Tx{Postgres: tx}, batch); err != nil {
 				return err
 			}
 		}
