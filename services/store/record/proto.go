@@ -113,7 +113,7 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 		return nil, &FieldError{"metadata", fmt.Sprintf("must have finite numbers and at most %d levels", maxMetadataDepth)}
 	}
 	metadata := s.AsMap()
-	unsign(metadata)
+	_, nul := unsign(metadata)
 	encoded, err := json.Marshal(metadata)
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
@@ -121,27 +121,10 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 	if len(encoded) > maxMetadataBytes {
 		return nil, &FieldError{"metadata", fmt.Sprintf("must be at most %d bytes as JSON", maxMetadataBytes)}
 	}
-	if hasNUL(metadata) {
+	if nul {
 		return nil, &FieldError{"metadata", "must not contain NUL characters"}
 	}
 	return metadata, nil
-}
-
-// hasNUL reports whether a text in a JSON value contains the character NUL, which PostgreSQL cannot store.
-func hasNUL(value any) bool {
-	switch v := value.(type) {
-	case string:
-		return strings.ContainsRune(v, 0)
-	case []any:
-		return slices.ContainsFunc(v, hasNUL)
-	case map[string]any:
-		for key, inner := range v {
-			if hasNUL(key) || hasNUL(inner) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // positive returns 0 for -0, which only some databases keep.
@@ -152,21 +135,27 @@ func positive(x float64) float64 {
 	return x
 }
 
-// unsign turns every -0 of a JSON value into 0, in place.
-func unsign(value any) any {
+// unsign turns every -0 of a JSON value into 0, in place. It reports whether a text has the character NUL, which PostgreSQL cannot store.
+func unsign(value any) (unsigned any, nul bool) {
 	switch v := value.(type) {
+	case string:
+		return v, strings.ContainsRune(v, 0)
 	case float64:
-		return positive(v)
+		return positive(v), false
 	case []any:
 		for i := range v {
-			v[i] = unsign(v[i])
+			var here bool
+			v[i], here = unsign(v[i])
+			nul = nul || here
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = unsign(v[k])
+			var here bool
+			v[k], here = unsign(v[k])
+			nul = nul || here || strings.ContainsRune(k, 0)
 		}
 	}
-	return value
+	return value, nul
 }
 
 // finite reports whether a value has only finite numbers and at most so many levels. AsInterface makes other numbers
@@ -261,15 +250,15 @@ func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
 		*at.to = parsed
 	}
 	for key, value := range f.GetMetadata() {
-		const field = "filter.metadata" // without the key: it may be private, and errors get into spans
-		switch v := value.AsInterface().(type) {
-		case string:
-			if strings.ContainsRune(v, 0) {
-				return Filter{}, &FieldError{field, "values must not contain NUL characters"}
-			}
-		case bool, float64:
+		const field = "filter.metadata"           // without the key: it may be private, and errors get into spans
+		plain, nul := unsign(value.AsInterface()) // as metadata are stored
+		switch plain.(type) {
+		case string, bool, float64:
 		default:
 			return Filter{}, &FieldError{field, "values must be strings, numbers or booleans"}
+		}
+		if nul {
+			return Filter{}, &FieldError{field, "values must not contain NUL characters"}
 		}
 		if !finite(value, 0) {
 			return Filter{}, &FieldError{field, "numbers must be finite"}
@@ -277,7 +266,7 @@ func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
 		if out.Metadata == nil {
 			out.Metadata = map[string]any{}
 		}
-		out.Metadata[key] = unsign(value.AsInterface()) // as metadata are stored
+		out.Metadata[key] = plain
 	}
 	return out, nil
 }
