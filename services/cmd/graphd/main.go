@@ -4,10 +4,7 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
-	"github.com/triskele/triskele/fuser/platform/auth"
-	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/llm/extractor"
@@ -25,21 +22,21 @@ type flags struct {
 
 func main() {
 	var f flags
-	daemon.Main("graph", "Serves the graph leg (search by the names that memories share) and maintains its index.", "127.0.0.1:7403", "graph",
-		func(ctx context.Context, b *backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+	daemon.Main("graph", "Serves the graph leg (search by the names that memories share) and maintains its index.", "127.0.0.1:7403",
+		func(ctx context.Context, p daemon.Program) (daemon.Service, error) {
 			config := f.Graph
 			var err error
-			if config.Embedder, err = daemon.Embedder(f.Embedder, tel); err != nil {
+			if config.Embedder, err = p.Embedder(f.Embedder); err != nil {
 				return daemon.Service{}, err
 			}
-			images := b.Images(ctx, f.Search, log)
-			index := b.Graph(images, config)
-			extract, err := backend.Extraction(ctx, b, index, f.Extractor, tel, log)
+			images := p.Images(ctx, f.Search, p.Log)
+			index := p.Graph(images, config)
+			extract, err := backend.Extraction(ctx, p.Backend, index, f.Extractor, p.Tel, p.Log)
 			if err != nil {
 				return daemon.Service{}, err
 			}
-			service := daemon.Leg(b, index, images, tel, log)
-			service.Work["refresh the graph"] = func(ctx context.Context) { index.Refresh(ctx, log) }
+			service := p.Leg(index, images)
+			service.Work["refresh the graph"] = func(ctx context.Context) { index.Refresh(ctx, p.Log) }
 			service.Work["extract"] = extract
 			return service, nil
 		}, &f)

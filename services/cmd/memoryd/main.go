@@ -4,11 +4,9 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/rpc"
-	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/llm/curator"
 	"github.com/triskele/triskele/services/memory"
@@ -25,26 +23,26 @@ type flags struct {
 
 func main() {
 	var f flags
-	daemon.Main("memory", "Serves the records: remember, update, supersede, forget, get, list, import, export.", "127.0.0.1:7404", "memory",
-		func(ctx context.Context, b *backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			store := b.Memory()
-			options, err := f.Bearer.Dial(peers, f.Gateway)
+	daemon.Main("memory", "Serves the records: remember, update, supersede, forget, get, list, import, export.", "127.0.0.1:7404",
+		func(ctx context.Context, p daemon.Program) (daemon.Service, error) {
+			store := p.Memory()
+			options, err := f.Bearer.Dial(p.Peers, f.Gateway)
 			if err != nil {
 				return daemon.Service{}, err
 			}
-			gateway, err := rpc.Dial(f.Gateway, tel, options...) // connects at the first call
+			gateway, err := rpc.Dial(f.Gateway, p.Tel, options...) // connects at the first call
 			if err != nil {
 				return daemon.Service{}, err
 			}
 			context.AfterFunc(ctx, func() { _ = gateway.Close() })
-			curate, err := backend.Curation(ctx, b, f.Curator, gateway, tel, log)
+			curate, err := backend.Curation(ctx, p.Backend, f.Curator, gateway, p.Tel, p.Log)
 			if err != nil {
 				return daemon.Service{}, err
 			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterMemoryServiceServer(s, memory.NewServer(store)) },
 				Work: map[string]func(context.Context){
-					"sweep":  func(ctx context.Context) { f.Sweep.Run(ctx, store, log) },
+					"sweep":  func(ctx context.Context) { f.Sweep.Run(ctx, store, p.Log) },
 					"curate": curate,
 				},
 			}, nil

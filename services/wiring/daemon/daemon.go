@@ -51,57 +51,66 @@ type Service struct {
 	Images *replica.Set
 }
 
+// Program is what a service is built on: an open database with a checked schema.
+type Program struct {
+	*backend.Backend
+	Peers auth.TLS // for calls to other services
+	Tel   *telemetry.Service
+	Log   *slog.Logger
+}
+
 // Leg is the service of a leg that searches images. A leg that is a queue.Indexer gets a worker for its index, which has its name.
-func Leg(b *backend.Backend, index leg.Searcher, images *replica.Set, tel *telemetry.Service, log *slog.Logger) Service {
+func (p Program) Leg(index leg.Searcher, images *replica.Set) Service {
 	s := Service{
-		Register: func(server *rpc.Server) { triskelev1.RegisterLegServiceServer(server, leg.NewServer(index, tel, log)) },
-		Work:     map[string]func(context.Context){}, Images: images,
+		Register: func(server *rpc.Server) {
+			triskelev1.RegisterLegServiceServer(server, leg.NewServer(index, p.Tel, p.Log))
+		},
+		Work: map[string]func(context.Context){}, Images: images,
 	}
 	if indexer, is := index.(queue.Indexer); is {
-		s.Work["index "+tel.Name] = b.Worker(tel.Name, indexer, log).Run
+		s.Work["index "+p.Tel.Name] = p.Worker(p.Tel.Name, indexer, p.Log).Run
 	}
 	return s
 }
 
 // Embedder opens the embedder of a leg.
-func Embedder(flags open.Flags, tel *telemetry.Service) (embed.Embedder, error) {
+func (p Program) Embedder(flags open.Flags) (embed.Embedder, error) {
 	first, fallback, err := flags.Open(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	return querypath.New(first, fallback, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName))
+	return querypath.New(first, fallback, querypath.DefaultCacheBytes, p.Tel.MeterProvider.Meter(telemetry.ScopeName))
 }
 
-// Build makes the service on an open database with a checked schema. peers is for calls to other services.
-type Build func(ctx context.Context, b *backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (Service, error)
+// Build makes the service.
+type Build func(ctx context.Context, p Program) (Service, error)
 
-// Main runs a service as program.Main does. listen is the default address, track the service's own schema track. own
-// are pointers to structs of the service's own flags.
-func Main(name, description, listen, track string, build Build, own ...any) {
+// Main runs a service as program.Main does. Its schema track has its name. listen is the default address. own are pointers to structs
+// of the service's own flags.
+func Main(name, description, listen string, build Build, own ...any) {
 	f := flags{Plugins: own}
 	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen, "tls_clients": gatewayName},
 		func(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
-			return run(ctx, track, f, build, tel, operators, log)
+			return run(ctx, f, build, operators, Program{Peers: f.Listener.TLS, Tel: tel, Log: log})
 		})
 }
 
-func run(ctx context.Context, track string, f flags, build Build, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
-	b, err := backend.OpenOnStandby(ctx, f.Postgres, f.PostgresRead, tel)
-	if err != nil {
+func run(ctx context.Context, f flags, build Build, operators *admin.Server, p Program) (err error) {
+	if p.Backend, err = backend.OpenOnStandby(ctx, f.Postgres, f.PostgresRead, p.Tel); err != nil {
 		return err
 	}
-	defer func() { _ = b.Close() }()
-	if err := b.WaitReady(ctx, log); err != nil {
+	defer func() { _ = p.Close() }()
+	if err := p.WaitReady(ctx, p.Log); err != nil {
 		return nil // stopped while waiting
 	}
-	if err := b.Check(ctx, schema.Needs(track)...); err != nil {
+	if err := p.Check(ctx, schema.Needs(p.Tel.Name)...); err != nil {
 		return err
 	}
-	service, err := build(ctx, b, f.Listener.TLS, tel, log)
+	service, err := build(ctx, p)
 	if err != nil {
 		return err
 	}
-	server, listener, err := f.Listener.Open(auth.Access{}, tel, log)
+	server, listener, err := f.Listener.Open(auth.Access{}, p.Tel, p.Log)
 	if err != nil {
 		return err
 	}
@@ -112,22 +121,22 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // the work ends also when serving fails
 	for name, work := range service.Work {
-		working.Go(func() { panics.Keep(ctx, log, name, work) })
+		working.Go(func() { panics.Keep(ctx, p.Log, name, work) })
 	}
-	working.Go(func() { panics.Keep(ctx, log, "follow the standby", b.Standby().Follow) })
-	concern := b.Concern
+	working.Go(func() { panics.Keep(ctx, p.Log, "follow the standby", p.Standby().Follow) })
+	concern := p.Concern
 	if service.Images != nil {
-		working.Go(func() { panics.Keep(ctx, log, "follow the database", service.Images.Follow) })
-		concern = func() string { return cmp.Or(b.Concern(), service.Images.Concern()) }
+		working.Go(func() { panics.Keep(ctx, p.Log, "follow the database", service.Images.Follow) })
+		concern = func() string { return cmp.Or(p.Concern(), service.Images.Concern()) }
 	}
 	if service.Images == nil || service.Images.Fresh() {
-		server.Watch(ctx, 2*time.Second, b.Ping)
+		server.Watch(ctx, 2*time.Second, p.Ping)
 	} else { // it answers from memory while the database does not
 		server.Ready()
 	}
 	server.Concern(concern)
 	operators.Health(server.Serving, server.Concerns)
-	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version())
+	p.Log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version())
 	if err := server.Run(ctx, listener); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
