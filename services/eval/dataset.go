@@ -114,7 +114,6 @@ func Load(folder string, limit int) (*Set, error) {
 	return s, nil
 }
 
-// loadCorpus fills in the documents and returns each one's namespace.
 func (s *Set) loadCorpus(path string) (namespaceOf map[string]string, err error) {
 	namespaceOf = map[string]string{}
 	scopes := map[string]label{}
@@ -179,7 +178,6 @@ func (s *Set) memory(d document, namespace string) *triskelev1.Memory {
 	return m
 }
 
-// markdownLink matches the target of a link in a text.
 var markdownLink = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 
 // maxLinks is the API's bound of the links of a memory.

@@ -141,7 +141,6 @@ type runner struct {
 	log     *slog.Logger
 }
 
-// check validates the options and fills in defaults.
 func (r *runner) check() error {
 	o := &r.options
 	switch {
@@ -179,7 +178,6 @@ func (r *runner) check() error {
 	return nil
 }
 
-// findSets selects every sub-folder with a corpus.
 func (o *Options) findSets() error {
 	entries, err := os.ReadDir(o.Data) // sorted
 	if err != nil {
@@ -241,7 +239,6 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 	return s, nil
 }
 
-// start starts the services in this process on a store of their own.
 func (r *runner) start(ctx context.Context, s *System) error {
 	config := standalone.Config{Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(), Lexical: lexical.DefaultConfig()}
 	config.Gateway.Rerank = rerank.Default()
@@ -309,7 +306,6 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 	return nil
 }
 
-// load imports the documents.
 func (r *runner) load(ctx context.Context, set *Set, c *client.Client) error {
 	bar, done := r.bar(set.Name+" import", len(set.Memories))
 	defer done()
@@ -346,7 +342,6 @@ func (r *runner) catchUp(ctx context.Context, set *Set, c *client.Client) error 
 	return nil
 }
 
-// answer is the answer to one query.
 type answer struct {
 	Ranking
 	legs  []*triskelev1.LegReport // one per leg: a query has one namespace
@@ -411,7 +406,6 @@ func (r *runner) askOne(ctx context.Context, set *Set, query Query, c config, re
 	return out, nil
 }
 
-// request returns the recall for a query.
 func (q Query) request(legs map[string]*triskelev1.LegOptions) *triskelev1.RecallRequest {
 	return &triskelev1.RecallRequest{
 		Namespaces: []string{q.Namespace}, Query: q.Text, Limit: new(int32(limit)), IdsOnly: true, Budget: durationpb.New(budget), Legs: legs,

@@ -23,7 +23,6 @@ type Metrics struct {
 	Success10 float64 `json:"success_at_10"`
 }
 
-// measure is a field of Metrics.
 type measure struct {
 	name  string
 	field func(*Metrics) *float64

@@ -136,7 +136,6 @@ func summarize(c config, queries []Query, answers []answer) ConfigReport {
 
 func stateName(s triskelev1.LegState) string { return strings.TrimPrefix(s.String(), "LEG_STATE_") }
 
-// write writes report.json and report.md.
 func (r *Report) write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

@@ -48,7 +48,6 @@ type question struct {
 	Older []shown `json:"older"`
 }
 
-// ask asks the model what to do about r, given the older memories.
 func (c *Curator) ask(ctx context.Context, r record.Record, older []record.Record) (answer, error) {
 	q := question{New: show(0, r)}
 	for i, o := range older {
@@ -61,7 +60,6 @@ func (c *Curator) ask(ctx context.Context, r record.Record, older []record.Recor
 	return readAnswer(c.model, said.Text, r, older)
 }
 
-// schema returns the JSON schema of an answer about n older memories.
 func schema(n int) map[string]any {
 	return chat.ObjectSchema(map[string]any{
 		"action":  map[string]any{"type": "string", "enum": []memory.Action{memory.ActionAdd, memory.ActionNoop, memory.ActionUpdate, memory.ActionSupersede}},

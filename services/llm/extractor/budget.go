@@ -17,7 +17,6 @@ type budget struct {
 	spent   int
 }
 
-// check returns queue.ErrPaused if the hour's tokens are spent.
 func (b *budget) check(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

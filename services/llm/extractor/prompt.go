@@ -38,7 +38,6 @@ func question(records []record.Record, room int) any {
 	return map[string]any{"memories": memories}
 }
 
-// schema returns the JSON schema of an answer about n memories.
 func schema(n int) map[string]any {
 	text := map[string]any{"type": "string"}
 	triple := chat.ObjectSchema(map[string]any{

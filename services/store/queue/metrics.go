@@ -52,7 +52,6 @@ func (w *Worker) measure() (stop func()) {
 	return func() { _ = registration.Unregister() }
 }
 
-// called counts one call of the indexer for n memories.
 func (m metrics) called(ctx context.Context, n int, took time.Duration, err error) {
 	outcome := "indexed"
 	switch {
@@ -66,7 +65,6 @@ func (m metrics) called(ctx context.Context, n int, took time.Duration, err erro
 	m.duration.Record(ctx, took.Seconds(), metric.WithAttributes(m.index, attribute.String("outcome", outcome)))
 }
 
-// count counts memories by their outcome.
 func (m metrics) count(ctx context.Context, n int, outcome string) {
 	m.memories.Add(ctx, int64(n), metric.WithAttributes(m.index, attribute.String("outcome", outcome)))
 }

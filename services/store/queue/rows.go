@@ -106,7 +106,6 @@ func (q *Queue) Claim(ctx context.Context, index string, n int, lease time.Durat
 	return tasks, nil
 }
 
-// scanTask reads record.Columns, and the columns of a task.
 func scanTask(scan sqldb.Scan) (t Task, err error) {
 	t.Record, err = sqldb.ScanRecord(scan, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
 	return t, err
@@ -164,7 +163,6 @@ func (q *Queue) later(placeholder int) string {
 	return fmt.Sprintf(q.write.Dialect(`now() + $%d::bigint * interval '1 microsecond'`, `now() + $%d`), placeholder)
 }
 
-// counts are the columns that scanStatus reads.
 const counts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead), now()`
 
 func scanStatus(scan sqldb.Scan, s *Status, before ...any) error {

@@ -50,7 +50,6 @@ func (q *Queue) claimInMemory(ctx context.Context, index string, n int, length t
 	return tasks, err
 }
 
-// extendInMemory is Extend on SQLite.
 func (q *Queue) extendInMemory(index string, tasks []Task, length time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -127,7 +127,6 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// step claims one batch and indexes it.
 func (w *Worker) step(ctx context.Context) (progress, error) {
 	if time.Since(w.hastened) >= hastenEvery {
 		w.hastened = time.Now()
@@ -153,7 +152,6 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 	return came, err
 }
 
-// work indexes a claimed batch.
 func (w *Worker) work(ctx context.Context, tasks []Task) (progress, error) {
 	held := w.hold(ctx, tasks)
 	defer held.release(ctx)
@@ -228,7 +226,6 @@ func (w *Worker) fail(ctx context.Context, task Task, failure error, ownFault bo
 	return w.Store.Fail(ctx, w.Index, task, wait, dead, why)
 }
 
-// index calls the indexer once.
 func (w *Worker) index(ctx context.Context, tasks []Task) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()

@@ -63,7 +63,6 @@ func Distribute(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// unfit lists what cannot be distributed, by name.
 func unfit(ctx context.Context, db *sql.DB) (list string, err error) {
 	err = db.QueryRowContext(ctx, `SELECT coalesce(string_agg(what, '; ' ORDER BY what), '') FROM (`+misfits+`) AS m (what)`, Tracks).Scan(&list)
 	return list, err

@@ -227,7 +227,6 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// status lists the steps of the tracks, each in the order of the numbers.
 func (m migrations) status(ctx context.Context, db *sql.DB, engine Engine) ([]Step, error) {
 	var steps []Step
 	for _, track := range m.tracks {

@@ -299,7 +299,6 @@ func (db DB) Live(f record.Filter, alias string, args *Args) string {
 // instance. PostgreSQL has an array of each column.
 type Rows [][]any
 
-// columns returns the columns of rows.
 func (r Rows) columns() [][]any {
 	if len(r) == 0 {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/triskele/triskele/services/store/diskerr"
 )
 
-// diskErrors maps result codes of failed writes to errors of the disk.
 var diskErrors = map[int]error{
 	sqlite3.SQLITE_FULL: diskerr.ErrFull, sqlite3.SQLITE_READONLY: diskerr.ErrReadOnly, sqlite3.SQLITE_IOERR: diskerr.ErrDisk,
 }

@@ -134,7 +134,6 @@ func (s *Snapshot) prepare(query string, args []any) (statement uintptr, free fu
 	return statement, free, nil
 }
 
-// column reads a column of the current row.
 func (s *Snapshot) column(statement uintptr, i int32, target any) error {
 	switch target := target.(type) {
 	case *int64:

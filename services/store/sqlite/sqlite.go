@@ -99,7 +99,6 @@ func ready(write *sql.DB) error {
 	return err
 }
 
-// spanName names a span by its statement, or by the method without one.
 func spanName(_ context.Context, method otelsql.Method, statement string) string {
 	if statement == "" {
 		return string(method)

@@ -165,7 +165,6 @@ func (b *Backend) tryServer(ctx context.Context) (found, err error) {
 	return nil, err
 }
 
-// errRollback rolls back a trial transaction.
 var errRollback = errors.New("roll back the probe")
 
 // olderThan compares major and minor versions; an unparsable version is older.

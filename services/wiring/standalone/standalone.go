@@ -184,7 +184,6 @@ func (s *System) startLegs(searchers map[string]leg.Searcher) []triskelev1.LegSe
 	return clients
 }
 
-// startMemory starts the memory service and the removal of expired memories.
 func (s *System) startMemory() {
 	server, store := rpc.NewServer(s.process.Service("memory"), s.log), s.Backend.Memory()
 	server.Trust()
@@ -193,7 +192,6 @@ func (s *System) startMemory() {
 	s.memories = s.serve(server, s.process.Service("fuser"))
 }
 
-// startGateway starts the gateway in memory.
 func (s *System) startGateway(legs []triskelev1.LegServiceClient) (err error) {
 	tel := s.process.Service("fuser")
 	if s.gateway, err = gateway.New(s.config.Gateway, legs, triskelev1.NewMemoryServiceClient(s.memories), tel, s.log); err != nil {

@@ -16,8 +16,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/slice"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/postgres"
@@ -126,6 +128,21 @@ func Strict() replica.Config {
 // ImagesWith is Images with other settings.
 func (f *Fixture) ImagesWith(t testing.TB, config replica.Config) *replica.Set {
 	return replica.New(t.Context(), f.Store(), config, f.Tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+}
+
+// Client serves the fixture's memories within the process until the test ends, and returns a client.
+func (f *Fixture) Client(t testing.TB) triskelev1.MemoryServiceClient {
+	t.Helper()
+	return f.ClientOf(t, Log())
+}
+
+// ClientOf is Client with a log for the server.
+func (f *Fixture) ClientOf(t testing.TB, log *slog.Logger) triskelev1.MemoryServiceClient {
+	t.Helper()
+	server := rpc.NewServer(f.Tel, log)
+	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(f.Memory))
+	t.Cleanup(server.Drain)
+	return triskelev1.NewMemoryServiceClient(rpc.NewLocal(server, f.Tel))
 }
 
 // Telemetry returns telemetry that exports nothing.

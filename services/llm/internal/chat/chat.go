@@ -122,7 +122,6 @@ func (m *Model) Wrong(format string, args ...any) error {
 	return &Failure{m.who + "'s model: " + fmt.Sprintf(format, args...), true}
 }
 
-// message is one turn of a conversation.
 type message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
@@ -238,7 +237,6 @@ func Object(text string) string {
 	return found
 }
 
-// complete sends one request and returns the model's answer.
 func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {

@@ -125,7 +125,6 @@ func inUse(err error) bool {
 	return ok && refused.Code == "55006"
 }
 
-// named returns the connection URL of one of a server's databases.
 func named(t testing.TB, server, database string) string {
 	t.Helper()
 	u, err := url.Parse(server)

@@ -16,7 +16,6 @@ import (
 	"github.com/triskele/triskele/services/store/schema"
 )
 
-// templateLock is the key of the advisory lock for making a template.
 const templateLock = 0x7465_6d70_6c61_7465
 
 // template is the name of the template, once it is known to exist.
