@@ -42,17 +42,12 @@ func show(number int, r record.Record) shown {
 	return shown{number, r.CreatedAt.Format(time.DateTime), r.Title, r.Content}
 }
 
-// question has the new memory and the older memories, numbered from 1.
-type question struct {
-	New   shown   `json:"new"`
-	Older []shown `json:"older"`
-}
-
 func (c *Curator) ask(ctx context.Context, r record.Record, older []record.Record) (answer, error) {
-	q := question{New: show(0, r)}
+	numbered := make([]shown, len(older))
 	for i, o := range older {
-		q.Older = append(q.Older, show(i+1, o))
+		numbered[i] = show(i+1, o)
 	}
+	q := map[string]any{"new": show(0, r), "older": numbered}
 	said, err := c.model.Ask(ctx, chat.Question{Instructions: instructions, Data: q, Name: "decision", Schema: schema(len(older))})
 	if err != nil {
 		return answer{}, err
