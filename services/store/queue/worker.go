@@ -291,9 +291,7 @@ func (h *holding) settle(tasks []Task, end func() error) error {
 		return err
 	}
 	h.tasks = slices.DeleteFunc(h.tasks, func(t Task) bool {
-		return slices.ContainsFunc(tasks, func(s Task) bool {
-			return s.Record.Namespace == t.Record.Namespace && s.Record.ID == t.Record.ID
-		})
+		return slices.ContainsFunc(tasks, func(s Task) bool { return s.Record.Key() == t.Record.Key() })
 	})
 	return nil
 }
