@@ -135,8 +135,10 @@ func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine, tell ...f
 		began := time.Now()
 		here, attempts, err := m.retry(ctx, func(number int) (bool, error) {
 			err := m.apply(ctx, db, engine, step, number)
-			if err != nil && appliedMeanwhile(ctx, db, engine, step.Track, step.Version) {
-				return false, nil
+			if err != nil { // another process may have applied it meanwhile
+				if numbers, failed := applied(ctx, db, engine, step.Track); failed == nil && slices.Contains(numbers, step.Version) {
+					return false, nil
+				}
 			}
 			return err == nil, err
 		}, func() { said(step.Step, Waiting) })
@@ -187,12 +189,6 @@ func (m migrations) provider(db *sql.DB, engine Engine, track string, patience t
 		return nil, fmt.Errorf("migrations of %s: %w", track, err)
 	}
 	return p, nil
-}
-
-// appliedMeanwhile reports whether another process has applied a step that failed here.
-func appliedMeanwhile(ctx context.Context, db *sql.DB, engine Engine, track string, version int64) bool {
-	numbers, err := applied(ctx, db, engine, track)
-	return err == nil && slices.Contains(numbers, version)
 }
 
 // onceStore refuses to record a step twice, which rolls back its second run. SQLite has no lock that outlives a
