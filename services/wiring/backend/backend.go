@@ -79,7 +79,10 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Bac
 		return nil, err
 	}
 	store := sqldb.Store{Pool: pool, Writers: make(chan struct{}, max(1, pool.Config().MaxConns*3/4))}
-	b := &Backend{store: store, sql: postgres.SQL(pool), engine: schema.Postgres, last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{}}
+	b := &Backend{
+		store: store, sql: postgres.SQL(pool), engine: schema.Postgres,
+		last: &diskerr.Last{}, tel: tel, derived: map[string]memory.Derived{},
+	}
 	b.tasks = queue.New(store)
 	b.tasks.Awaited = b.wake // workers notice writes of other processes only at their next claim
 	return b, nil
@@ -93,7 +96,8 @@ func OpenSQLite(path string, tel *telemetry.Service) (*Backend, error) {
 	}
 	store := sqldb.Store{File: db}
 	return &Backend{
-		store: store, sql: db.Write, engine: schema.SQLite, path: path, last: &db.Last, tasks: queue.New(store), tel: tel, derived: map[string]memory.Derived{},
+		store: store, sql: db.Write, engine: schema.SQLite, path: path,
+		last: &db.Last, tasks: queue.New(store), tel: tel, derived: map[string]memory.Derived{},
 	}, nil
 }
 

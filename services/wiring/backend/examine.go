@@ -120,8 +120,8 @@ func (b *Backend) examineServer(ctx context.Context, e *Examination) error {
 		SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('dense.vectors_near_' || a.id) AND indisvalid))`).Scan(&e.NoVectorIndex); err != nil {
 		return err
 	}
-	// A role without the privilege for it sees only names, no state.
-	rows, _ := pool.Query(ctx, `SELECT coalesce(application_name, ''), coalesce(state, ''), coalesce(replay_lag, '0') FROM pg_stat_replication ORDER BY 1`) // the rows have its error
+	// A role without the privilege for it sees only names, no state. The rows have the query's error.
+	rows, _ := pool.Query(ctx, `SELECT coalesce(application_name, ''), coalesce(state, ''), coalesce(replay_lag, '0') FROM pg_stat_replication ORDER BY 1`)
 	if e.Standbys, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Standby]); err != nil {
 		return err
 	}
