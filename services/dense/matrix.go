@@ -14,8 +14,8 @@ import (
 	"github.com/triskele/triskele/services/store/sqldb"
 )
 
-// blockRows rows are kept together, and compared between two checks of the deadline.
-const blockRows = 1 << 13
+// blockRows rows are kept together: some 40 MB, so that large pages hold them.
+const blockRows = 1 << 16
 
 // matrix is a replica.Part: the vectors of a namespace for one model, by row number.
 type matrix struct {
@@ -114,10 +114,13 @@ func (m *matrix) room(row uint32) (b *block, at int) {
 
 // lengthened returns a slice with zeros up to a length, if it is shorter. It must never have been longer.
 func lengthened[T any](s []T, length int) []T {
-	if length <= len(s) {
-		return s
+	if length <= cap(s) {
+		return s[:max(length, len(s))]
 	}
-	return slices.Grow(s, length-len(s))[:length]
+	longer := make([]T, length, max(length, len(s)+len(s)/4))
+	replica.LargePages(longer[:cap(longer)]) // before they are written: append would write zeros
+	copy(longer, s)
+	return longer
 }
 
 // set adds or replaces the vector of a row.

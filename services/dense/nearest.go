@@ -24,8 +24,9 @@ const (
 	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 300, 20_000
 	// scoreRows vectors are scored between two checks of the deadline.
 	scoreRows = 256
-	// A search of helped blocks is shared by two processors, of twice as many by three.
-	helped = 8
+	// scanRows estimates are made between two checks of the deadline. A search of helped times as many is shared by two processors, of
+	// twice that by three.
+	scanRows, helped = 1 << 13, 8
 	// estimated groups are compared at once.
 	estimated = 32
 	// One of sparsest groups is sampled, or fewer, so that about sampledGroups are.
@@ -173,44 +174,44 @@ func (c comparison) likely(ctx context.Context, n, total int) (reason string, er
 var lowest = float32(math.Inf(-1))
 
 // scan makes candidates of the selected rows of the first groups whose estimates are not below a bound. Of many vectors, each
-// processor takes the next block while there is one. So one that is busy with another leg holds nothing up.
+// processor takes the next ones while there are any. So one that is busy with another leg holds nothing up.
 func (c comparison) scan(ctx context.Context, e estimator, groups int, bound float32) (reason string, err error) {
-	const size = blockRows / groupRows
-	blocks := (groups + size - 1) / size
+	const size = scanRows / groupRows
+	parts := (groups + size - 1) / size
 	var taken, compared atomic.Int64
-	var left sync.WaitGroup // of blocks
-	left.Add(blocks)
-	take := func() (block int) { return int(taken.Add(1)) - 1 }
-	compare := func(c comparison, block int) {
+	var left sync.WaitGroup // of parts
+	left.Add(parts)
+	take := func() (part int) { return int(taken.Add(1)) - 1 }
+	compare := func(c comparison, part int) {
 		defer left.Done()
-		if block > 0 && (ctx.Err() != nil || passed(c.until)) {
+		if part > 0 && (ctx.Err() != nil || passed(c.until)) {
 			return
 		}
-		end := min((block+1)*size, groups)
-		c.estimateGroups(e, block*size, end, bound)
-		compared.Add(int64(end - block*size))
+		end := min((part+1)*size, groups)
+		c.estimateGroups(e, part*size, end, bound)
+		compared.Add(int64(end - part*size))
 	}
-	helpers := make([]*scratch, min(runtime.GOMAXPROCS(0), blocks/helped+1)-1)
+	helpers := make([]*scratch, min(runtime.GOMAXPROCS(0), parts/helped+1)-1)
 	for i := range helpers {
 		go func() {
-			// After a panic the block counts as not compared.
+			// After a panic the part counts as not compared.
 			_ = panics.Catch(ctx, nil, "compare vectors", func() error {
-				for block := take(); block < blocks; block = take() {
+				for part := take(); part < parts; part = take() {
 					if helpers[i] == nil {
 						helpers[i] = scratches.Get().(*scratch)
 						helpers[i].candidates = helpers[i].candidates[:0]
 					}
 					helper := c
 					helper.scratch = helpers[i]
-					compare(helper, block)
+					compare(helper, part)
 				}
 				return nil
 			})
 		}()
 	}
 	c.candidates = c.candidates[:0]
-	for block := take(); block < blocks; block = take() {
-		compare(c, block)
+	for part := take(); part < parts; part = take() {
+		compare(c, part)
 	}
 	left.Wait()
 	for _, helper := range helpers {

@@ -320,7 +320,7 @@ func TestSampleMisleads(t *testing.T) {
 
 // TestProcessorsShareAScan: they find what one finds, each row once, and stop at the deadline or with the context.
 func TestProcessorsShareAScan(t *testing.T) {
-	m, queries := clusters(2*helped*blockRows, 32)
+	m, queries := clusters(2*helped*scanRows, 32)
 	groups := m.rows.Len() / groupRows
 	scan := func(ctx context.Context, until time.Time, bound float32) (found []candidate, reason string, err error) {
 		c := comparison{m, new(scratch), m.rows.Select(record.Filter{}, time.Time{}), prepared(queries[0]), until}
@@ -345,8 +345,8 @@ func TestProcessorsShareAScan(t *testing.T) {
 			t.Fatalf("got %d rows, %q, %v, want %d", len(got), reason, err, len(want))
 		}
 	}
-	late := fmt.Sprintf("only %d of %d vectors were compared in time", blockRows, m.rows.Len())
-	if got, reason, err := scan(t.Context(), time.Now().Add(-time.Second), lowest); err != nil || reason != late || len(got) == 0 || len(got) > blockRows {
+	late := fmt.Sprintf("only %d of %d vectors were compared in time", scanRows, m.rows.Len())
+	if got, reason, err := scan(t.Context(), time.Now().Add(-time.Second), lowest); err != nil || reason != late || len(got) == 0 || len(got) > scanRows {
 		t.Errorf("after the deadline: got %d rows, %q, %v, want %q", len(got), reason, err, late)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())

@@ -112,6 +112,7 @@ type edge struct {
 func (n *network) fill(all []edge) {
 	counts := make([]uint32, max(len(n.memories), len(n.concepts)))
 	slab := make([]arc, len(all))
+	replica.LargePages(slab)
 	for _, e := range all {
 		counts[e.memory]++
 	}
@@ -127,6 +128,7 @@ func (n *network) fill(all []edge) {
 		counts[e.concept]++
 	}
 	slab = make([]arc, len(all))
+	replica.LargePages(slab)
 	for c := range n.concepts {
 		n.concepts[c].mentions, slab = slab[:0:counts[c]], slab[counts[c]:]
 		n.specific[c] = specificity(int64(counts[c]))
