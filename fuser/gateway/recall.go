@@ -133,11 +133,8 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	minScoreIgnored := r.setMinScore(outcomes)
 	if r.settings[0].reranks(r.req) && g.weighs(r) {
-		r.least = r.fusion.Least
-		// Reranking changes the scores. What is below this bound stays below min_score.
-		if r.fusion.Least = changed(r.least, -answering); r.least <= likely {
-			r.fusion.Least = 0
-		}
+		r.least = r.fusion.Least // reranking changes the scores
+		r.fusion.Least = canReach(r.least)
 	}
 	result := fusion.Fuse(lists(outcomes), r.fusion)
 	leftOut := dropBelow(&result, r.fusion.Least)

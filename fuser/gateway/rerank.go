@@ -100,6 +100,7 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 			weigh(winners)
 		} else {
 			moved := slice.Map(places, func(place int) winner { return winners[place] })
+			// Equal scores keep their order.
 			slices.SortStableFunc(moved, func(a, b winner) int { return cmp.Compare(*b.reranked, *a.reranked) })
 			for i, place := range places {
 				winners[place] = moved[i]
@@ -161,6 +162,14 @@ func gain(score, p float64) float64 {
 		added = max(added, logOdds(likely)-logOdds(p))
 	}
 	return added
+}
+
+// canReach returns the least probability that reading can raise to p, if nothing is known of the text.
+func canReach(p float64) float64 {
+	if p <= likely {
+		return 0
+	}
+	return changed(p, -answering)
 }
 
 // logOdds returns those of a probability, at least those of one in 10¹².

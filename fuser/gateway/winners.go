@@ -14,7 +14,7 @@ import (
 const (
 	// maxReserve is how many memories beyond the limit may take the places of duplicates, or of newer ones that min_score leaves out.
 	maxReserve = 1000
-	maxFetch   = 1000 // contents
+	maxFetch   = 1000 // contents that are asked for at once
 )
 
 // winner is a memory on its way from the fused order into the response.

@@ -72,7 +72,9 @@ func (f Flags) Open(getenv func(string) string) (stage gateway.RerankConfig, err
 	if key == "" && server == "" && own.url != "" {
 		return stage, fmt.Errorf("%s needs a key: give --reranker-key-file, TRISKELE_RERANKER_KEY or %s", provider, own.key)
 	}
-	stage.Model = strings.TrimSuffix(provider+"/"+model, "/")
+	if stage.Model = provider; model != "" {
+		stage.Model += "/" + model
+	}
 	stage.Reranker, err = New(Config{Provider: provider, URL: server, Model: model, Key: key, MaxText: f.MaxText, Idle: f.Limit})
 	return stage, err
 }

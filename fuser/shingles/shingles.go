@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	width = 3
+	width = 3 // words in a shingle
 	// size is the most hashes in a sketch. For texts with no more shingles the similarity is exact. For others it is an
 	// estimate with a standard error of at most 0.05.
 	size = 128

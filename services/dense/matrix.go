@@ -103,21 +103,24 @@ func (m *matrix) room(row uint32) (b *block, at int) {
 			groups = 0
 		}
 		without := len(b.spans)
-		b.codes, b.spans = lengthened(b.codes, groups*groupBytes(m.of.queried)), lengthened(b.spans, groups*groupRows)
+		b.codes = lengthened(b.codes, groups*groupBytes(m.of.queried), blockRows/groupRows*groupBytes(m.of.queried))
+		b.spans = lengthened(b.spans, groups*groupRows, blockRows)
 		for ; without < len(b.spans); without++ {
 			b.spans[without] = noSpan
 		}
-		b.scales, b.vectors = lengthened(b.scales, rows), lengthened(b.vectors, rows*packedBytes(m.of.queried))
+		b.scales = lengthened(b.scales, rows, blockRows)
+		b.vectors = lengthened(b.vectors, rows*packedBytes(m.of.queried), blockRows*packedBytes(m.of.queried))
 	}
 	return b, at
 }
 
-// lengthened returns a slice with zeros up to a length, if it is shorter. It must never have been longer.
-func lengthened[T any](s []T, length int) []T {
+// lengthened returns a slice with zeros up to a length, if it is shorter, and with room for more, but for no more than most. It must
+// never have been longer.
+func lengthened[T any](s []T, length, most int) []T {
 	if length <= cap(s) {
 		return s[:max(length, len(s))]
 	}
-	longer := make([]T, length, max(length, len(s)+len(s)/4))
+	longer := make([]T, length, max(length, min(len(s)+len(s)/4, most)))
 	replica.LargePages(longer[:cap(longer)]) // before they are written: append would write zeros
 	copy(longer, s)
 	return longer

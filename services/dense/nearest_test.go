@@ -172,7 +172,7 @@ func randomMemory(rng *rand.Rand, i int) replica.Memory {
 // are finds.
 func TestRandomHistories(t *testing.T) {
 	const dimensions = 32
-	for _, size := range []int{30, 1500, 12_000} {
+	for _, size := range []int{30, 1500, blockRows + 4000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, uint64(size)))
 			m := newModel(dimensions)
@@ -186,7 +186,8 @@ func TestRandomHistories(t *testing.T) {
 				return stored
 			}
 			found, of := 0, 0
-			for step := range 8 * size {
+			steps := min(8*size, size+60_000)
+			for step := range steps {
 				switch at := rng.IntN(10); {
 				case len(m.memories) < size || at < 4:
 					memory := randomMemory(rng, step)
@@ -209,7 +210,7 @@ func TestRandomHistories(t *testing.T) {
 				default:
 					m.forget(ids[rng.IntN(len(ids))])
 				}
-				if step%max(1, 8*size/80) > 0 {
+				if step%max(1, steps/80) > 0 {
 					continue
 				}
 				query, _ := direction(rng, dimensions, centres[rng.IntN(len(centres))])
@@ -261,7 +262,7 @@ func TestTiesBeyondTheLikely(t *testing.T) {
 
 // TestRowsDoNotMatter: the same memories are found alike whatever rows they have.
 func TestRowsDoNotMatter(t *testing.T) {
-	const vectors, dimensions = 9000, 64
+	const vectors, dimensions = blockRows + 4000, 64
 	rng := rand.New(rand.NewPCG(2, 9))
 	a, b := newModel(dimensions), newModel(dimensions)
 	var put []func(*model)
@@ -273,7 +274,7 @@ func TestRowsDoNotMatter(t *testing.T) {
 	for _, fn := range put {
 		fn(a)
 	}
-	for range 3000 { // holes, some of which are used again
+	for range 20_000 { // holes, some of which are used again
 		m := randomMemory(rng, 1)
 		_, stored := direction(rng, dimensions, nil)
 		b.put(m, stored)

@@ -138,26 +138,24 @@ func both(ctx context.Context, tx transaction, j Judgement) (memory, target reco
 }
 
 // rewrite changes the memories of a decision without enqueueing them for curation, and notes their new revisions. A nil change means none.
-func (d *Decision) rewrite(ctx context.Context, tx transaction, memory, target *record.Record, changeMemory, changeTarget func(*record.Record)) error {
-	d.memoryAfter, d.targetAfter = 0, 0
-	for _, of := range []struct {
-		r      *record.Record
-		change func(*record.Record)
-		after  *int64
-	}{{memory, changeMemory, &d.memoryAfter}, {target, changeTarget, &d.targetAfter}} {
-		if of.change == nil {
-			continue
-		}
-		of.change(of.r)
-		if err := tx.replace(ctx, of.r); err != nil {
-			return err
-		}
-		if err := queue.Drop(ctx, tx.Tx, CurationQueue, *of.r); err != nil {
-			return err
-		}
-		*of.after = of.r.Revision
+func (d *Decision) rewrite(ctx context.Context, tx transaction, memory, target *record.Record, changeMemory, changeTarget func(*record.Record)) (err error) {
+	d.memoryAfter, err = rewrite(ctx, tx, memory, changeMemory)
+	if err == nil {
+		d.targetAfter, err = rewrite(ctx, tx, target, changeTarget)
 	}
-	return nil
+	return err
+}
+
+// rewrite changes a record, and returns its new revision: 0 without a change.
+func rewrite(ctx context.Context, tx transaction, r *record.Record, change func(*record.Record)) (revision int64, err error) {
+	if change == nil {
+		return 0, nil
+	}
+	change(r)
+	if err := tx.replace(ctx, r); err != nil {
+		return 0, err
+	}
+	return r.Revision, queue.Drop(ctx, tx.Tx, CurationQueue, *r)
 }
 
 // RevertDecision restores what a decision changed, at a new revision, and returns the memories too. ErrNotFound,

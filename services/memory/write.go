@@ -157,10 +157,14 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 			return err
 		}
 		circular, err := leads(ctx, tx, r, old.ID)
-		if old.SupersededBy = r.ID; err == nil && !circular {
-			err = tx.replace(ctx, &old)
-		}
 		if err != nil {
+			return err
+		}
+		if circular {
+			continue
+		}
+		old.SupersededBy = r.ID
+		if err := tx.replace(ctx, &old); err != nil {
 			return err
 		}
 	}

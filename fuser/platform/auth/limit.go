@@ -49,6 +49,7 @@ type holder struct {
 	amount float64
 }
 
+// buckets are of a token.
 type buckets struct {
 	namespaces map[string]*rate.Limiter
 	rest       *rate.Limiter // shared by further namespaces
@@ -73,19 +74,12 @@ func (l *limits) take(token Token, namespace string, n int) error {
 	if amount == 0 || n == 0 {
 		return nil
 	}
-	now := time.Now()
-	l.mu.Lock()
-	reservation := l.bucket(holder{token.ID, amount}, namespace, now).ReserveN(now, n)
-	wait := reservation.DelayFrom(now)
-	if wait > 0 {
-		reservation.CancelAt(now)
-	}
-	l.mu.Unlock()
-	if reservation.OK() && wait == 0 {
+	wait, ever := l.reserve(holder{token.ID, amount}, namespace, n, time.Now())
+	if ever && wait == 0 {
 		return nil
 	}
 	text := fmt.Sprintf("the token "+l.what+" in this namespace", amount)
-	if !reservation.OK() {
+	if !ever {
 		return status.Error(codes.ResourceExhausted, text)
 	}
 	st := status.Newf(codes.ResourceExhausted, "%s: try again in %v", text, wait.Truncate(time.Second)+time.Second)
@@ -93,6 +87,18 @@ func (l *limits) take(token Token, namespace string, n int) error {
 	return st.Err()
 }
 
+// reserve takes n from a bucket, or returns the time to wait. ever is false if n exceeds the burst.
+func (l *limits) reserve(by holder, namespace string, n int, now time.Time) (wait time.Duration, ever bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	reservation := l.bucket(by, namespace, now).ReserveN(now, n)
+	if wait = reservation.DelayFrom(now); wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait, reservation.OK()
+}
+
+// bucket returns the bucket of a token's namespace.
 func (l *limits) bucket(by holder, namespace string, now time.Time) *rate.Limiter {
 	of := l.tokens[by]
 	if of != nil && of.namespaces[namespace] != nil {
@@ -122,6 +128,7 @@ func (l *limits) full(amount float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(amount/l.period.Seconds()), max(1, int(amount*l.burst.Seconds()/l.period.Seconds())))
 }
 
+// clear forgets full buckets.
 func (l *limits) clear(now time.Time) {
 	if now.Sub(l.cleared) < between {
 		return

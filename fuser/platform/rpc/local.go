@@ -63,12 +63,17 @@ func (l *Local) Admit(ctx context.Context, method string) (context.Context, erro
 }
 
 // Invoke implements grpc.ClientConnInterface. It ignores options.
-func (l *Local) Invoke(ctx context.Context, method string, request, reply any, _ ...grpc.CallOption) (err error) {
+func (l *Local) Invoke(ctx context.Context, method string, request, reply any, _ ...grpc.CallOption) error {
 	ctx, end := observe(ctx, l.stats, true, method)
-	defer func() { end(err) }()
-	own := l.own(request.(proto.Message))
+	err := l.invoke(ctx, method, request.(proto.Message), reply.(proto.Message))
+	end(err)
+	return err
+}
+
+func (l *Local) invoke(ctx context.Context, method string, request, reply proto.Message) error {
+	request = l.own(request)
 	var answer proto.Message
-	call, err := l.begin(ctx, method, func(context.Context) (proto.Message, error) { return own, nil }, func(_ context.Context, given any) error {
+	call, err := l.begin(ctx, method, func(context.Context) (proto.Message, error) { return request, nil }, func(_ context.Context, given any) error {
 		answer = given.(proto.Message)
 		return nil
 	})
@@ -78,7 +83,7 @@ func (l *Local) Invoke(ctx context.Context, method string, request, reply any, _
 	if err := call.wait(ctx); err != nil {
 		return err
 	}
-	move(reply.(proto.Message), answer)
+	move(reply, answer)
 	return nil
 }
 

@@ -19,7 +19,8 @@ import (
 const (
 	// Skew above skewShown can misorder memories. Skew above skewBad also affects expiry.
 	skewShown, skewBad = time.Second, time.Minute
-	longStandbyLag     = 30 * time.Second
+	// longStandbyLag causes a warning.
+	longStandbyLag = 30 * time.Second
 	// skewedBy is how many times the mean a node may hold.
 	skewedBy = 2
 	// lowDisk is about what a busy file grows by in hours.

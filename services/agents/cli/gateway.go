@@ -30,6 +30,7 @@ import (
 	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
+// flushTime bounds the last export of telemetry.
 const flushTime = 2 * time.Second
 
 type gatewayFlags struct {

@@ -259,7 +259,7 @@ type graphImportCmd struct {
 	graphFlags
 }
 
-const maxTriple = 8 << 10
+const maxTriple = 8 << 10 // bytes of a line
 
 // Run imports triples, each batch atomically.
 func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {

@@ -14,7 +14,8 @@ import (
 const (
 	// floor is the least recall@5 with all legs, over all questions.
 	floor = 0.55
-	all   = "all"
+	// all is the stratum of all questions.
+	all = "all"
 )
 
 // scores are the measures of questions by stratum.

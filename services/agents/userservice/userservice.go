@@ -58,6 +58,7 @@ var texts embed.FS
 func (s Service) Text() string {
 	t := template.Must(template.New(s.GOOS).Funcs(template.FuncMap{
 		"setting": func(text string) string { return strings.ReplaceAll(strconv.Quote(text), "%", "%%") },
+		// systemd expands % and $ in command lines.
 		"word": func(word string) string {
 			return strings.NewReplacer("%", "%%", "$", "$$").Replace(strconv.Quote(word))
 		},

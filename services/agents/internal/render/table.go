@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	columnGap   = 2
-	leastColumn = 8
+	columnGap   = 2 // spaces between two columns
+	leastColumn = 8 // that a column is shortened to
 )
 
 // Column describes a column of a table.

@@ -18,22 +18,24 @@ import (
 
 const templateLock = 0x7465_6d70_6c61_7465
 
-// template is the name of the template, once it is known to exist.
-var template struct {
+// templates are the names of the templates known to exist, by server.
+var templates = struct {
 	sync.Mutex
-	name string
-}
+	names map[string]string
+}{names: map[string]string{}}
 
 // migrated returns the name of an empty database with the whole schema. A copy takes a small part of the time of a
 // migration. It stays on the server for all tests with the same migrations.
 func migrated(t testing.TB) string {
 	t.Helper()
-	template.Lock()
-	defer template.Unlock()
-	if template.name == "" {
-		template.name = makeTemplate(t)
+	templates.Lock()
+	defer templates.Unlock()
+	name, known := templates.names[server(t)]
+	if !known {
+		name = makeTemplate(t)
+		templates.names[server(t)] = name
 	}
-	return template.name
+	return name
 }
 
 func makeTemplate(t testing.TB) string {
