@@ -78,6 +78,7 @@ var covered = map[string]string{
 	"services/store/postgres: pgxpool.NewWithConfig":        "the database: TestCanary looks into every table",
 	"services/store/sqlite: otelsql.OpenDB":                 "the database: TestCanary looks into every table",
 	"services/store/postgres/pgtest: v5.Connect":            "for tests only",
+	"services/store/postgres/pgtest: sql.Open":              "for tests only",
 	"services/wiring/storetest: os.Stderr":                  "for tests only",
 	"services/wiring/storetest: os.WriteFile":               "for tests only",
 	"services/wiring/storetest: slog.NewTextHandler":        "for tests only",
