@@ -41,8 +41,8 @@ func (s Store) Searched() DB {
 // writeAttempts bounds the attempts after conflicts between transactions.
 const writeAttempts = 5
 
-// plannedOnce makes a transaction keep the plans of its statements. Foreign keys to a partitioned table are the reason: PostgreSQL
-// expects a plan for its eight partitions to cost more than to plan each check anew, which takes five times as long as the check.
+// plannedOnce makes a transaction keep the plans of its statements. Foreign keys to a partitioned table are the reason. PostgreSQL plans
+// each of their checks anew, which takes five times as long as the check: it expects a plan for eight partitions to cost more.
 // A plan that is kept must not scan a table that was small then. Citus cannot keep plans of statements with parameters.
 const plannedOnce = `; SET LOCAL enable_seqscan = off; SELECT set_config('plan_cache_mode', 'force_generic_plan', true) WHERE to_regclass('pg_catalog.pg_dist_node') IS NULL`
 
