@@ -75,10 +75,10 @@ group:
 	MOVQ  R8, DX
 
 four:                                // a byte has 4 times 8 times 7 steps at most
-	PREFETCHT0 6144(SI)          // two groups ahead: the processor's own prefetching ends with each page
-	PREFETCHT0 6208(SI)
-	PREFETCHT0 6272(SI)
-	PREFETCHT0 6336(SI)
+	PREFETCHT1 24576(SI)         // into the second cache, which waits for more lines at once than the first
+	PREFETCHT1 24640(SI)
+	PREFETCHT1 24704(SI)
+	PREFETCHT1 24768(SI)
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	COLUMN(0, 32, 0, 16)

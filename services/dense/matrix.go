@@ -120,8 +120,7 @@ func lengthened[T any](s []T, length, most int) []T {
 	if length <= cap(s) {
 		return s[:max(length, len(s))]
 	}
-	longer := make([]T, length, max(length, min(len(s)+len(s)/4, most)))
-	replica.LargePages(longer[:cap(longer)]) // before they are written: append would write zeros
+	longer := replica.Large[T](length, max(length, min(len(s)+len(s)/4, most)))
 	copy(longer, s)
 	return longer
 }

@@ -111,8 +111,7 @@ type edge struct {
 // fill sets the mentions of memories and concepts, which share a slice each: 200,000 memories need no 200,000 allocations.
 func (n *network) fill(all []edge) {
 	counts := make([]uint32, max(len(n.memories), len(n.concepts)))
-	slab := make([]arc, len(all))
-	replica.LargePages(slab)
+	slab := replica.Large[arc](len(all), len(all))
 	for _, e := range all {
 		counts[e.memory]++
 	}
@@ -127,8 +126,7 @@ func (n *network) fill(all []edge) {
 	for _, e := range all {
 		counts[e.concept]++
 	}
-	slab = make([]arc, len(all))
-	replica.LargePages(slab)
+	slab = replica.Large[arc](len(all), len(all))
 	for c := range n.concepts {
 		n.concepts[c].mentions, slab = slab[:0:counts[c]], slab[counts[c]:]
 		n.specific[c] = specificity(int64(counts[c]))

@@ -2,5 +2,5 @@
 
 package replica
 
-// LargePages does nothing where systems choose large pages by themselves, or have none.
-func LargePages[T any]([]T) {}
+// Large makes a slice. Systems choose large pages by themselves here, or have none.
+func Large[T any](length, capacity int) []T { return make([]T, length, capacity) }
