@@ -79,16 +79,11 @@ func call(inside *rpc.Local, r *http.Request, body frames, answer func(proto.Mes
 	for _, name := range append([]string{"Authorization"}, passed...) {
 		headers.Append(name, r.Header.Values(name)...)
 	}
-	ctx := metadata.NewOutgoingContext(r.Context(), headers)
-	if text := r.Header.Get("Grpc-Timeout"); text != "" {
-		timeout, err := parseTimeout(text)
-		if err != nil {
-			return err
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
+	ctx, cancel, err := timed(metadata.NewOutgoingContext(r.Context(), headers), r)
+	if err != nil {
+		return err
 	}
+	defer cancel()
 	return inside.ServeFrames(ctx, r.URL.Path, body, answer)
 }
 
@@ -150,6 +145,20 @@ func percent(text string) string {
 		}
 	}
 	return out.String()
+}
+
+// timed gives a context the deadline that a request asks for, if any.
+func timed(ctx context.Context, r *http.Request) (context.Context, context.CancelFunc, error) {
+	text := r.Header.Get("Grpc-Timeout")
+	if text == "" {
+		return ctx, func() {}, nil
+	}
+	timeout, err := parseTimeout(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	return ctx, cancel, nil
 }
 
 // parseTimeout parses a grpc-timeout: at most 8 digits and a unit.

@@ -176,6 +176,14 @@ func JSON(ctx context.Context, inside *rpc.Local) http.Handler {
 						return
 					}
 				}
+				ctx, cancel, err := timed(r.Context(), r)
+				if err != nil {
+					fail(r.Context(), nil, nil, w, r, err)
+					return
+				}
+				defer cancel()
+				r = r.WithContext(ctx)
+				r.Header.Del("Grpc-Timeout") // which the library would read its own way
 				admit(inside, operation.method, w, r, func(w http.ResponseWriter, r *http.Request) { next(w, r, parameters) })
 			}
 		}),
@@ -353,7 +361,7 @@ func nameFields(r *http.Request, body []byte) bool {
 	}
 	var fields []string
 	for name := range members {
-		if field := fieldAt((*triskelev1.Memory)(nil).ProtoReflect().Descriptor(), name); field != nil {
+		if field, _ := fieldAt((*triskelev1.Memory)(nil).ProtoReflect().Descriptor(), name); field != nil {
 			fields = append(fields, string(field.Name()))
 		}
 	}
@@ -383,9 +391,9 @@ type strict struct{ runtime.DefaultQueryParser }
 
 func (s strict) Parse(message proto.Message, values url.Values, taken *utilities.DoubleArray) error {
 	for name, given := range values {
-		field := fieldAt(message.ProtoReflect().Descriptor(), name)
+		field, path := fieldAt(message.ProtoReflect().Descriptor(), name)
 		switch {
-		case field == nil:
+		case field == nil || taken.HasCommonPrefix(path): // the path or the body has it
 			return fmt.Errorf("%s: no such parameter", name)
 		case slices.ContainsFunc(given, func(value string) bool { return !utf8.ValidString(value) }):
 			return fmt.Errorf("%s: must be UTF-8", name)
@@ -399,20 +407,24 @@ func (s strict) Parse(message proto.Message, values url.Values, taken *utilities
 	return nil
 }
 
-// fieldAt returns a message's field of this path, nil if there is none.
-func fieldAt(message protoreflect.MessageDescriptor, path string) protoreflect.FieldDescriptor {
-	name, rest, nested := strings.Cut(path, ".")
-	field := message.Fields().ByName(protoreflect.Name(name))
-	if field == nil {
-		field = message.Fields().ByJSONName(name)
+// fieldAt returns the field of a message at a path, nil if there is none, and the names of the fields on the way.
+func fieldAt(message protoreflect.MessageDescriptor, at string) (field protoreflect.FieldDescriptor, path []string) {
+	for name := range strings.SplitSeq(at, ".") {
+		if field != nil {
+			if field.Message() == nil || field.IsMap() {
+				return nil, nil
+			}
+			message = field.Message()
+		}
+		if field = message.Fields().ByName(protoreflect.Name(name)); field == nil {
+			field = message.Fields().ByJSONName(name)
+		}
+		if field == nil {
+			return nil, nil
+		}
+		path = append(path, string(field.Name()))
 	}
-	if field == nil || !nested {
-		return field
-	}
-	if field.Message() == nil || field.IsMap() {
-		return nil
-	}
-	return fieldAt(field.Message(), rest)
+	return field, path
 }
 
 // wanted says what a parameter must be.

@@ -213,7 +213,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 	}
 	for _, path := range paths {
 		if updatable[path] == nil {
-			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at, links, thread, position")
+			return nil, rpc.Invalid("update_mask", fmt.Sprintf("must name only fields that can be updated, not %.64q: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at, links, thread, position", path))
 		}
 	}
 	changed, err := fromProto("memory", req.GetMemory())

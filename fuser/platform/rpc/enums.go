@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -18,13 +19,39 @@ import (
 const mostNamed = 1 << 20
 
 // FromJSON reads a message as protojson does. Values of enums may also have their short names, as in command lines: rrf for
-// FUSION_METHOD_RRF. A text without them is read once. The error is protojson's about the text as it was given, unless a
-// character is broken: encoding/json would replace it, and protojson says that the text ends.
+// FUSION_METHOD_RRF. A text without them is read once. The error is protojson's about the text as it was given, or that of Misread.
 func FromJSON(options protojson.UnmarshalOptions, text []byte, into proto.Message) error {
 	err := options.Unmarshal(text, into)
 	if err == nil {
 		return nil
 	}
+	if broken := broken(text); broken != nil {
+		return broken
+	}
+	if len(text) > mostNamed {
+		return err
+	}
+	if twice := twice(text); twice != nil {
+		return twice
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil || !inFull(into.ProtoReflect().Descriptor(), value) {
+		return err
+	}
+	full, again := json.Marshal(value)
+	if again != nil || options.Unmarshal(full, into) != nil {
+		return err
+	}
+	return nil
+}
+
+// Misread returns an error if encoding/json would misread a JSON text without one of its own: it replaces broken characters, and of two
+// members of one name it drops the first.
+func Misread(text []byte) error { return cmp.Or(broken(text), twice(text)) }
+
+func broken(text []byte) error {
 	for at := 0; ; { // one at a time: a long text has millions
 		found := escape.FindSubmatchIndex(text[at:])
 		if found == nil {
@@ -41,20 +68,44 @@ func FromJSON(options protojson.UnmarshalOptions, text []byte, into proto.Messag
 			return fmt.Errorf("byte %d: must be UTF-8", at)
 		}
 	}
-	if len(text) > mostNamed {
-		return err
+	return nil
+}
+
+func twice(text []byte) error {
+	type object struct {
+		names map[string]bool // nil for a list
+		value bool            // of a name comes next
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	var value any
-	if decoder.Decode(&value) != nil || !inFull(into.ProtoReflect().Descriptor(), value) {
-		return err
+	var open []object
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil // the end, or what encoding/json refuses
+		}
+		last := len(open) - 1
+		name, isText := token.(string)
+		switch {
+		case token == json.Delim('}') || token == json.Delim(']'):
+			open = open[:last]
+			continue
+		case last >= 0 && open[last].names != nil && !open[last].value && isText:
+			if open[last].names[name] {
+				return fmt.Errorf("byte %d: duplicate field %q", decoder.InputOffset(), name)
+			}
+			open[last].names[name], open[last].value = true, true
+			continue
+		case last >= 0:
+			open[last].value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, object{names: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, object{})
+		}
 	}
-	full, again := json.Marshal(value)
-	if again != nil || options.Unmarshal(full, into) != nil {
-		return err
-	}
-	return nil
 }
 
 // escape matches the escapes of a JSON text, a surrogate pair as one. Its group is half of one, such as \ud800.

@@ -35,6 +35,9 @@ func TestFromJSON(t *testing.T) {
 		`{"query": "\\\ud83d\ude00\udead x"}`:                      `byte 26: \udead is half`,
 		`{"query": "\ud83d\`:                                       `byte 12: \ud83d is half`,
 		`{"fusion": {"method": "rrf"}, "query": "` + "\xff" + `"}`: "byte 41: must be UTF-8",
+		`{"fusion": {"method": "rrf"}, "filter": {"tags_any": ["[{"]}, "filter": {}}`: `byte 70: duplicate field "filter"`,
+		`{"fusion": {"method": "rrf", "method": "rrf"}}`: `duplicate field "method"`,
+		`{"sort_by": "recency", "legs": {"dense": {}, "graph": {}, "dense": {}}}`: `duplicate field "dense"`,
 	} {
 		if err := rpc.FromJSON(protojson.UnmarshalOptions{}, []byte(broken), &triskelev1.RecallRequest{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", broken, err, want)

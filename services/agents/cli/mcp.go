@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -142,6 +143,22 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	return err
 }
 
+// exactly refuses a message that the SDK would read as another one.
+func exactly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mcpserver.MostFrame))
+		if err == nil {
+			err = rpc.Misread(body)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
 // serve serves HTTP until ctx ends. It keeps no sessions: since revision 2026-07-28 each request says all, and the server has nothing to
 // tell a client unasked.
 func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListener, server *mcp.Server, log *slog.Logger) {
@@ -150,6 +167,7 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListene
 			Stateless: true, PropagateRequestCancellation: true, Logger: log,
 			DisableLocalhostProtection: len(c.AllowHost) > 0, // it allows only localhost; knownHost still checks
 		})
+	handler = exactly(handler)
 	mux := http.NewServeMux()
 	if listener.Caller != nil {
 		server.AddReceivingMiddleware(shown)

@@ -314,6 +314,20 @@ func TestMCPNeedsNoSession(t *testing.T) {
 	if got := ask("tools/call", "recall", `"name":"recall","arguments":{"query":"deploy freeze"},`); !strings.Contains(got, "frozen from Thursday") {
 		t.Errorf("recall answers %s", got)
 	}
+	for broken, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"` + "\xff" + `"}}`: "must be UTF-8",
+		`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":1,"x":2}}`:          "duplicate field",
+	} {
+		resp, err := http.Post(url, "application/json", strings.NewReader(broken))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != 400 || !strings.Contains(string(said), want) {
+			t.Errorf("%s: %s %s", broken, resp.Status, said)
+		}
+	}
 	p.stop()
 	if code := <-p.code; code != 0 {
 		t.Errorf("exit code %d: %s", code, p.errs)

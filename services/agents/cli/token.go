@@ -121,5 +121,5 @@ func (c *tokenRevokeCmd) Run(env *Env) error {
 		revoked = tokens[i]
 		return tokens, nil
 	})
-	return env.answer(err, c.JSON, revoked, fmt.Sprintf("token %s (%s) is revoked; gateways notice within their --tls-reload, ten seconds by default\n", c.ID, render.Plain(revoked.Name)))
+	return env.answer(err, c.JSON, revoked, fmt.Sprintf("token %s (%s) is revoked; gateways notice within ten seconds\n", c.ID, render.Plain(revoked.Name)))
 }

@@ -214,6 +214,9 @@ func TestInvalidLines(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","method":"ping"}`
 	for _, x := range []struct{ line, read, answer string }{
 		{"nonsense", "", `null,"error":{"code":-32700`},
+		{`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"\ud800"}}`, "", `7,"error":{"code":-32600,"message":"byte 56: \\ud800 is half`},
+		{`{"jsonrpc":"2.0","id":"a","method":"ping","params":{"x":"` + "\xff" + `"}}`, "", `"a","error":{"code":-32600,"message":"byte 58: must be UTF-8`},
+		{`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":1,"x":2}}`, "", `7,"error":{"code":-32600,"message":"byte 59: duplicate field`},
 		{"null", "", `null,"error":{"code":-32600`},
 		{"{}", "", `null,"error":{"code":-32600`},
 		{"[]", "", `null,"error":{"code":-32600`},

@@ -12,11 +12,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/services/agents/internal/lines"
 )
 
-// mostFrame bounds a line of a client, in bytes. The largest memory is well below it.
-const mostFrame = 4 << 20
+// MostFrame bounds a line of a client, in bytes. The largest memory is well below it.
+const MostFrame = 4 << 20
 
 // Lines is a client's connection over standard input and output. It keeps a session alive that the SDK would end: a message that is
 // none of JSON-RPC gets an error as its answer, and at the end of input the requests before it are answered first.
@@ -63,10 +64,10 @@ func key(id json.RawMessage) string {
 
 func (l *Lines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
-		line, length, err := lines.Read(l.in, mostFrame)
+		line, length, err := lines.Read(l.in, MostFrame)
 		switch {
 		case int64(len(line)) < length:
-			l.refuse("null", jsonrpc.CodeParseError, fmt.Sprintf("the line has more than %d bytes", mostFrame))
+			l.refuse("null", jsonrpc.CodeParseError, fmt.Sprintf("the line has more than %d bytes", MostFrame))
 		case length > 0:
 			l.accept(line)
 		}
@@ -107,6 +108,10 @@ func (l *Lines) handOn(message []byte) {
 			id = string(f.ID)
 		}
 		l.refuse(id, jsonrpc.CodeInvalidRequest, "this is no message of JSON-RPC 2.0")
+		return
+	}
+	if err := rpc.Misread(message); err != nil && !anonymous {
+		l.refuse(string(f.ID), jsonrpc.CodeInvalidRequest, err.Error())
 		return
 	}
 	l.mu.Lock()
