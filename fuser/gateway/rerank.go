@@ -18,6 +18,7 @@ import (
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/slice"
+	"github.com/triskele/triskele/fuser/timespan"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -219,7 +220,8 @@ func (g *Gateway) askReranker(ctx context.Context, r *recall, texts []string, re
 	ctx, cancel := context.WithTimeout(ctx, given)
 	defer cancel()
 	scores, err := timedCall(ctx, g.reranker, func(ctx context.Context) ([]float64, error) {
-		return g.config.Rerank.Reranker.Rerank(ctx, r.req.GetQuery(), texts)
+		// Texts don't say when they were written, so one of last week would seem to be no answer to what was last week.
+		return g.config.Rerank.Reranker.Rerank(ctx, timespan.Without(r.req.GetQuery(), r.times.spans), texts)
 	})
 	var notCalled *notCalledError
 	switch {

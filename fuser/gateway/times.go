@@ -45,15 +45,20 @@ func (t times) any() bool { return len(t.spans) > 0 || t.named }
 
 // prefer raises the winners whose dates fit a time in the query, and sorts by score again.
 func (r *recall) prefer(winners []winner) {
-	spans := r.times.spans
-	if at, ok := r.times.happened(winners); ok {
-		spans = append(slices.Clip(spans), r.times.event.Span(at, r.times.now))
+	event := r.times.happened(winners)
+	var since timespan.Span
+	if event >= 0 {
+		since = r.times.event.Span(winners[event].memory.GetOccurredAt().AsTime(), r.times.now)
 	}
 	raised := false
 	for i := range winners {
 		m := winners[i].memory
 		if m == nil {
 			continue
+		}
+		spans := r.times.spans
+		if i != event { // who dates a question by an event asks about something else
+			spans = append(slices.Clip(spans), since)
 		}
 		at := cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime()
 		for _, span := range spans {
@@ -69,22 +74,22 @@ func (r *recall) prefer(winners []winner) {
 	}
 }
 
-// happened returns when the query's event happened: the date of the best winner whose title, or the last heading in it, begins with
-// the event's name.
-func (t times) happened(winners []winner) (time.Time, bool) {
+// happened returns the winner that is the query's event, or -1: the best one with a date whose title, or the last heading in it, begins
+// with the event's name.
+func (t times) happened(winners []winner) int {
 	if !t.named {
-		return time.Time{}, false
+		return -1
 	}
 	name := strings.ToLower(t.event.Name)
-	for _, w := range winners {
+	for i, w := range winners {
 		title := strings.ToLower(w.memory.GetTitle())
 		title = strings.TrimPrefix(title[strings.LastIndex(title, "> ")+1:], " ")
 		title = strings.TrimPrefix(title, "the ")
 		if rest, begins := strings.CutPrefix(title, name); begins && w.memory.GetOccurredAt() != nil && (rest == "" || rest[0] == ' ') {
-			return w.memory.GetOccurredAt().AsTime(), true
+			return i
 		}
 	}
-	return time.Time{}, false
+	return -1
 }
 
 // raise multiplies a score, or a probability's odds. The contributions still add up to it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestTimesInQuestions(t *testing.T) {
 			r.AsOf = timestamppb.New(time.Date(2023, 7, 9, 0, 0, 0, 0, time.UTC))
 		}, "c(last month) a b d e"},
 		"from below":    {"what happened on 31 May 2023?", func(r *triskelev1.RecallRequest) { r.Limit = new(int32(3)) }, "a d(31 May 2023) b"},
-		"event":         {"what happened since the release?", func(*triskelev1.RecallRequest) {}, "c(since the release) a d(since the release) e(since the release) b"},
+		"event":         {"what happened since the release?", func(*triskelev1.RecallRequest) {}, "c(since the release) a d(since the release) b e"},
 		"unknown event": {"what happened since the wedding?", func(*triskelev1.RecallRequest) {}, "a b c d e"},
 		"off":           {"what happened in May 2023?", func(r *triskelev1.RecallRequest) { r.TimePreference.Weight = 0 }, "a b c d e"},
 		"by time":       {"what happened in May 2023?", func(r *triskelev1.RecallRequest) { r.SortBy = triskelev1.SortBy_SORT_BY_RECENCY }, "a b c d e"},
@@ -84,6 +85,25 @@ func TestTimesInQuestions(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, x.want)
 			}
 		})
+	}
+}
+
+// A reranker reads the question without its times: a text does not say when it was written.
+func TestRerankersReadNoTimes(t *testing.T) {
+	var read []string
+	g := configured(t, judged(func(_ context.Context, query string, texts []string) ([]float64, error) {
+		read = append(read, query)
+		return make([]float64, len(texts)), nil
+	}), dated{}, finds(bm25, "a", "b"), finds(cosine), finds(hops))
+	for _, weight := range []float64{1, 0} {
+		if _, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+			r.Query, r.TimePreference, r.Rerank = "what happened last month?", &triskelev1.TimePreference{Weight: weight}, &triskelev1.Rerank{Enabled: new(true)}
+		})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"what happened ?", "what happened last month?"}; !slices.Equal(read, want) {
+		t.Errorf("the reranker read %q, want %q", read, want)
 	}
 }
 

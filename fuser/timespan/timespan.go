@@ -4,7 +4,7 @@
 //  1. Go to each word that may begin a time: a number, a month, "last", "yesterday".
 //  2. Match the kinds of expressions there, the longest first.
 //  3. Skip what is no time: "May I", "march", a version, a name. A month without a year counts only behind "in", "during",
-//     "since", "until", "last" or "this", a weekday only behind "last", and a short name of a month only beside a year.
+//     "since", "until", "last" or "this", a weekday only behind "last", and a short name of a month only beside a year or a day.
 //  4. Compute the span in UTC, relative to a moment. A month or day without a year is the last one that has begun.
 //  5. Extend the span by the word in front of it: "since" to the moment, "before" to the beginning of time.
 package timespan
@@ -20,12 +20,31 @@ import (
 // Span is a time that a text names.
 type Span struct {
 	Text   string    // as the text has it, such as "May 2023" or "since last week"
+	place  [2]int    // in the text, in bytes, with the word in front
 	From   time.Time // inclusive; the zero time is no bound
 	Before time.Time // exclusive
 }
 
 // Contains reports whether a moment is in the span.
 func (s Span) Contains(at time.Time) bool { return !at.Before(s.From) && at.Before(s.Before) }
+
+// Without returns a text without the times that Find found in it; all of it if too little is left to ask for anything.
+func Without(text string, spans []Span) string {
+	var left strings.Builder
+	end := 0
+	for _, s := range spans {
+		left.WriteString(text[end:max(end, s.place[0])])
+		end = s.place[1]
+	}
+	left.WriteString(text[end:])
+	if rest := strings.Fields(left.String()); len(spans) > 0 && len(rest) >= leastLeft {
+		return strings.Join(rest, " ")
+	}
+	return text
+}
+
+// leastLeft words are a question still: "What happened?", but not "news".
+const leastLeft = 2
 
 // most bounds the text that Find reads, in bytes. A longer text is no question.
 const most = 4 << 10
@@ -76,8 +95,8 @@ var expressions = []expression{
 		days := map[string]int{"day before yesterday": -2, "yesterday": -1, "last night": -1}[strings.ToLower(m[1])]
 		return spanOf(midnight(now).AddDate(0, 0, days), 0, 0, 1), true
 	}),
-	kind(`(`+longMonths+`)\s+(`+day+`)\b`, "on since before after until", func(m []string, now time.Time) (Span, bool) { return lastDay(now, m[1], m[2]) }),
-	kind(`(`+day+`)\s+(?:of\s+)?(`+longMonths+`)\b`, "on since before after until", func(m []string, now time.Time) (Span, bool) { return lastDay(now, m[2], m[1]) }),
+	kind(`(`+months+`)\.?\s+(`+day+`)\b`, "on from since before after until", func(m []string, now time.Time) (Span, bool) { return lastDay(now, m[1], m[2]) }),
+	kind(`(`+day+`)\s+(?:of\s+)?(`+months+`)\b`, "on from since before after until", func(m []string, now time.Time) (Span, bool) { return lastDay(now, m[2], m[1]) }),
 	kind(`(?:last|this)\s+(`+longMonths+`)\b`, "", lastMonth),
 	kind(`(`+longMonths+`)\b`, "in during since until", lastMonth),
 	kind(`(`+year+`)`+ends, "in during since before after until of", func(m []string, _ time.Time) (Span, bool) { return spanOf(date(number(m[1]), 1, 1), 1, 0, 0), true }),
@@ -87,7 +106,7 @@ var (
 	word     = regexp.MustCompile(`[\pL\pN]+`)
 	triggers = words(months + `|spring|summer|autumn|fall|winter|last|past|previous|this|day|yesterday|today|tonight|q1|q2|q3|q4|a|an|` + spelled)
 	// front is what may stand between a word that extends a span, or belongs to it, and the span.
-	front = regexp.MustCompile(`(?i)\b(since|before|after|until|in|during|on|of)\s+(?:the\s+)?(?:(?:early|mid|late|end of|beginning of)\s+)?$`)
+	front = regexp.MustCompile(`(?i)\b(since|before|after|until|in|during|on|of|from)\s+(?:the\s+)?(?:(?:early|mid|late|end of|beginning of)\s+)?$`)
 )
 
 // words returns the words of an alternation in lower case.
@@ -139,6 +158,7 @@ func Find(text string, now time.Time) (spans []Span) {
 				}
 			}
 			if span, ok := e.at(groups, now); ok {
+				span.place = [2]int{begin, stop}
 				if !extend(&span, behind, now) {
 					begin = start
 				}
@@ -158,7 +178,7 @@ type Event struct {
 	word string
 }
 
-var eventText = regexp.MustCompile(`(?i)\b(since|before|after)\s+(?:the|our|my)\s+([\pL\pN'’-]+(?:\s+[\pL\pN'’-]+){0,4})`)
+var eventText = regexp.MustCompile(`(?i)\b((since|before|after)\s+(?:the|our|my))\s+([\pL\pN'’-]+(?:\s+[\pL\pN'’-]+){0,4})`)
 
 // endOfName are words that no name of an event has.
 var endOfName = words("did|was|were|is|are|has|have|had|do|does|what|who|where|how|when|which|we|i|he|she|they|you|it|and|or|that|in|on|at|of|to|by|for|with|last|this|please")
@@ -172,12 +192,12 @@ func FindEvent(text string) (Event, bool) {
 	if match == nil {
 		return Event{}, false
 	}
-	name := strings.Fields(match[2])
+	name := strings.Fields(match[3])
 	if end := slices.IndexFunc(name, func(w string) bool { return endOfName[strings.ToLower(w)] || triggers[strings.ToLower(w)] }); end >= 0 {
 		name = name[:end]
 	}
 	joined := strings.Join(name, " ")
-	return Event{match[1] + " the " + joined, joined, strings.ToLower(match[1])}, joined != ""
+	return Event{strings.Join(strings.Fields(match[1]), " ") + " " + joined, joined, strings.ToLower(match[2])}, joined != ""
 }
 
 // Span returns the span that the event bounds if it happened on a day.

@@ -39,6 +39,8 @@ func TestTimes(t *testing.T) {
 		"on October 13th, 2023, and on 2024-02-29":    "October 13th, 2023: 2023-10-13/2023-10-14, 2024-02-29: 2024-02-29/2024-03-01",
 		"the 3rd of June 2024":                        "3rd of June 2024: 2024-06-03/2024-06-04",
 		"on May 7":                                    "May 7: 2025-05-07/2025-05-08",
+		"retro from the 5th of November":              "5th of November: 2025-11-05/2025-11-06",
+		"retro on Nov 5, or on 6 nov":                 "Nov 5: 2025-11-05/2025-11-06, 6 nov: 2025-11-06/2025-11-07",
 		"since 1 March":                               "since 1 March: 2026-03-01/2026-03-12T10:30:00Z",
 		"since last month":                            "since last month: 2026-02-01/2026-03-12T10:30:00Z",
 		"before 2024":                                 "before 2024: 0001-01-01/2024-01-01",
@@ -107,7 +109,7 @@ func TestTraps(t *testing.T) {
 func TestEvents(t *testing.T) {
 	for text, want := range map[string]string{
 		"What changed since the harbour release?": "since the harbour release: 2024-05-03/2026-03-12T10:30:00Z",
-		"Before our move did we own a cello?":     "Before the move: 0001-01-01/2024-05-03",
+		"Before our move did we own a cello?":     "Before our move: 0001-01-01/2024-05-03",
 		"what broke after the release last week":  "after the release: 2024-05-04/2026-03-12T10:30:00Z",
 		"since the":                               "", "since May 2023": "", "the release": "", "after the last one": "", "before the": "",
 	} {
@@ -121,10 +123,30 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+func TestWithout(t *testing.T) {
+	for text, want := range map[string]string{
+		"Which incident did we have last month?":                           "Which incident did we have ?",
+		"What was done  in early May 2023 and since the 7th of June 2024?": "What was done and ?",
+		"What happened since the release?":                                 "What happened since the release?",
+		"what happened yesterday":                                          "what happened",
+		"news of last week":                                                "news of last week",
+		"last month":                                                       "last month",
+		"":                                                                 "",
+	} {
+		if got := timespan.Without(text, timespan.Find(text, now)); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 func FuzzFind(f *testing.F) {
 	f.Add("since May 7, 2023 and 3 weeks ago, last Friday in 2024")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, s := range timespan.Find(text, now) {
+		spans := timespan.Find(text, now)
+		if left := timespan.Without(text, spans); len(left) > len(text) {
+			t.Errorf("%q without its times is %q", text, left)
+		}
+		for _, s := range spans {
 			if s.Text == "" || !s.From.Before(s.Before) && !s.Before.After(now) && s.From.Before(now) {
 				t.Errorf("%q: got %s", text, show([]timespan.Span{s}))
 			}

@@ -339,7 +339,11 @@ func (s Style) logOdds(b *strings.Builder, hit *triskelev1.Hit, width int, pad s
 	sum := hit.GetBaseLogOdds()
 	before := fmt.Sprintf("%s%-*s  %+6.2f", pad, width, "before", sum)
 	b.WriteString(before)
-	s.note(b, columns(before), "the query, the namespace, importance, and legs that did not find it")
+	note := "the query, the namespace, importance, and legs that did not find it"
+	if hit.GetMatchedTime() != "" {
+		note += "; the time that it matches"
+	}
+	s.note(b, columns(before), note)
 	for _, c := range hit.GetContributions() {
 		said := fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())
 		if c.GetLeg() == "reranker" {
