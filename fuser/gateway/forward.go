@@ -95,7 +95,7 @@ func (f forwarder) stream(_ any, outer grpc.ServerStream) error {
 // hideAddress replaces the text of a transport error, which quotes the peer's address. Those of the service itself have details.
 func (f forwarder) hideAddress(err error) error {
 	if st := status.Convert(err); st.Code() == codes.Unavailable && len(st.Details()) == 0 {
-		return status.Errorf(codes.Unavailable, "the %s service cannot be reached", strings.ToLower(strings.TrimSuffix(string(f.method.Parent().Name()), "Service")))
+		return status.Errorf(codes.Unavailable, "the %s service cannot be reached, or is not ready", strings.ToLower(strings.TrimSuffix(string(f.method.Parent().Name()), "Service")))
 	}
 	return err
 }

@@ -116,7 +116,7 @@ func TestUnavailable(t *testing.T) {
 	}{
 		{rpc.StoreAway("the database cannot be reached"), "the database cannot be reached"},
 		{rpc.PartAway("the node cannot be reached"), "the node cannot be reached"},
-		{status.Error(codes.Unavailable, "dial tcp 10.0.0.7:7401: refused"), "the memory service cannot be reached"},
+		{status.Error(codes.Unavailable, "dial tcp 10.0.0.7:7401: refused"), "the memory service cannot be reached, or is not ready"},
 	} {
 		_, err := forward(without{err: x.err}).Methods[0].Handler(nil, t.Context(), func(any) error { return nil }, passing)
 		if got := status.Convert(err).Message(); got != x.want {
