@@ -65,7 +65,9 @@ func startPair(t *testing.T) *pair {
 		logins[name] = pgtest.Login(t, p.url, name)
 		more.args[name] = []string{"--postgres-read", onPair(t, logins[name], p.primary, p.standby, "prefer-standby")}
 	}
-	more.args["lexical"] = append(more.args["lexical"], "--admin", "127.0.0.1:0")
+	for _, name := range []string{"memory", "lexical"} {
+		more.args[name] = append(more.args[name], "--admin", "127.0.0.1:0")
+	}
 	if out, err := exec.Command("../postgres.sh", "standby", p.standby, p.primary).CombinedOutput(); err != nil {
 		t.Fatalf("start a standby: %v\n%s", err, out)
 	}
@@ -271,6 +273,7 @@ func (p *pair) failOver(standby *pgx.Conn) {
 	before := count()
 	asked := recalls.Load()
 	p.eventually("writes fail and recalls go on", func() bool { return unavailable.Load() >= 5 && recalls.Load() >= asked+20 || t.Failed() })
+	p.eventually("operators hear that nothing can be stored", func() bool { return strings.Contains(p.show("memory", "/healthz"), "concern: the primary database") })
 	if !p.holds(standby, "memory.timeline() = 1") {
 		t.Error("the standby is not on the primary's timeline")
 	}
@@ -279,6 +282,7 @@ func (p *pair) failOver(standby *pgx.Conn) {
 		t.Error("the promoted standby is not on a timeline of its own")
 	}
 	p.eventually("memories are stored again", func() bool { return count() >= before+20 || t.Failed() })
+	p.eventually("operators hear no more of it", func() bool { return !strings.Contains(p.show("memory", "/healthz"), "concern") })
 	close(stop)
 	load.Wait()
 	t.Logf("%d recalls, none of them failed; %d writes acknowledged, %d of them before the primary died; %d refused", recalls.Load(), count(), before, unavailable.Load())

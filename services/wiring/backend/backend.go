@@ -47,6 +47,7 @@ type Backend struct {
 	tel     *telemetry.Service
 	derived map[string]memory.Derived // by the memory stores, instead of by workers
 	images  atomic.Pointer[replica.Set]
+	alone   atomic.Bool // a standby answered the last ping, and the primary did not
 
 	mu      sync.Mutex
 	workers []chan struct{} // each wakes an idle one of this process
@@ -213,15 +214,27 @@ func (t telling) Index(ctx context.Context, records []record.Record) error {
 	return t.Indexer.Index(ctx, records)
 }
 
-// Concern returns what prevented the last write, "" if nothing did. Recalls continue meanwhile.
-func (b *Backend) Concern() string { return b.last.Concern() }
+// Concern returns what prevents writes, "" if nothing does. Recalls continue meanwhile.
+func (b *Backend) Concern() string {
+	if b.alone.Load() {
+		return "the primary database does not answer: nothing can be stored"
+	}
+	return b.last.Concern()
+}
 
-// Ping fails if the database does not answer. It pings the standby if there is one: searches work without the primary.
+// Ping fails if the database does not answer, or its standby if there is one: searches work without the primary.
 func (b *Backend) Ping(ctx context.Context) error {
 	if b.store.File != nil {
 		return b.store.File.Read.PingContext(ctx)
 	}
-	return b.store.Standby.Or(b.store.Pool).Ping(ctx)
+	if b.store.Standby == nil {
+		return b.store.Pool.Ping(ctx)
+	}
+	var asked sync.WaitGroup
+	asked.Go(func() { b.alone.Store(b.store.Pool.Ping(ctx) != nil) })
+	err := b.store.Standby.Or(b.store.Pool).Ping(ctx)
+	asked.Wait()
+	return err
 }
 
 // WaitReady pings the database until it answers or ctx ends, and logs each failure.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
-	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -27,26 +27,39 @@ func (r ready) Search(context.Context, *triskelev1.SearchRequest) (*triskelev1.S
 	return r.answer, nil
 }
 
-// newFloor starts three servers.
-func newFloor(ctx context.Context, tel *telemetry.Service) (*floor, error) {
+// serveReady serves answers that are ready, until the program ends.
+func serveReady(address string) error {
 	answer := &triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK}
 	for i := range 50 {
 		answer.Hits = append(answer.Hits, &triskelev1.LegHit{Id: fmt.Sprintf("00000000-0000-7000-8000-%012d", i), Rank: int32(i + 1), Score: 1, Importance: .5})
 	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
+	triskelev1.RegisterLegServiceServer(server, ready{answer: answer})
+	return server.Serve(listener)
+}
+
+// newFloor starts three servers, each a process, as legs are that operators scale. In one process with their client they would take
+// less than half of the time.
+func (b *bench) newFloor() (*floor, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	f := &floor{}
 	for range 3 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := b.launch(nil, program, "-ready")
 		if err != nil {
 			return nil, err
 		}
-		server := grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
-		triskelev1.RegisterLegServiceServer(server, ready{answer: answer})
-		go func() { _ = server.Serve(listener) }()
-		context.AfterFunc(ctx, server.Stop)
-		conn, err := rpc.Dial(listener.Addr().String(), tel)
+		conn, err := rpc.Dial(address, b.tel)
 		if err != nil {
 			return nil, err
 		}
+		b.conns = append(b.conns, conn)
 		f.legs = append(f.legs, triskelev1.NewLegServiceClient(conn))
 	}
 	return f, nil

@@ -45,7 +45,16 @@ func main() {
 	flag.StringVar(&s.weaviate, "weaviate", "", "compare with a Weaviate server at `HTTP,GRPC`, two addresses HOST:PORT; a class is made there and deleted")
 	flag.BoolVar(&s.telemetry, "telemetry", false, "compare what telemetry costs instead, and write telemetry.md")
 	flag.StringVar(&s.capacity, "capacity", "", "measure what each service needs for a query and for a memory instead, with so many `MEMORIES`, in turn, and write capacity.md")
+	serve := flag.Bool("ready", false, "serve answers that are ready at the address of -listen: the bare fan-out starts this program so")
+	listen := flag.String("listen", "", "`ADDRESS` for -ready")
 	flag.Parse()
+	if *serve {
+		if err := serveReady(*listen); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	measure.Main(func(ctx context.Context) error { return s.run(ctx, clients) })
 }
 

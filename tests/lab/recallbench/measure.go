@@ -176,8 +176,8 @@ func (b *bench) report(ctx context.Context, s settings, clients, loadBefore stri
 - Every way answers every query, in %d rounds in which the ways take turns, all on one database. A client waits for its
   answer before it asks again. Milliseconds as the client sees them, on a loopback socket
 %s
-The bare fan-out is three calls at once to servers on sockets, which each return 50 hits that are ready. The ratios are to it with
-as many clients. "10 %% pass" is a filter of a tag that so many memories have. Without threads no memory has neighbours that lend: the
+The bare fan-out is three calls at once to servers on sockets, each a process, which return 50 hits that are ready. The ratios are to
+it with as many clients. "10 %% pass" is a filter of a tag that so many memories have. Without threads no memory has neighbours that lend: the
 difference is what surroundings take. Searchable means that every leg finds all memories. The queries of one way come again in the
 next, so the contents of their hits are mostly in the memory service's cache.
 

@@ -84,7 +84,7 @@ func (b *bench) startOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	floor, err := newFloor(ctx, b.tel)
+	floor, err := b.newFloor()
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,10 @@ func (b *bench) launch(env []string, program string, args ...string) (address st
 			return "", err
 		}
 	}
-	cmd := exec.Command(filepath.Join(b.programs, program), append(args, "--listen", address)...)
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(b.programs, program)
+	}
+	cmd := exec.Command(program, append(args, "--listen", address)...)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
