@@ -406,23 +406,32 @@ func TestDeltasInParts(t *testing.T) {
 	}
 }
 
-// A worktree has the .triskeleignore of its repository, which need be in no commit, unless it has one of its own or is below it.
+// A worktree has the .triskeleignore of its repository, or above it, which need be in no commit, unless it has one of its own. A folder that
+// is reached by a link has that of where it is, and that above the link.
 func TestIgnoreOfWorktrees(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for path, text := range map[string]string{
 		"main/.git/HEAD": "", "main/.triskeleignore": "secret/\n/.claude/worktrees/b/plan", "beside/.git": "gitdir: ../main/.git/worktrees/beside\n", "beside/docs/x": "",
 		"own/.git": "gitdir: ../main/.git/worktrees/own\n", "own/.triskeleignore": "other", "main/.claude/worktrees/b/.git": "gitdir: " + root + "/main/.git/worktrees/b\n",
+		"client/.triskeleignore": "/repo/plan\n/repo/docs/draft", "client/repo/.git/HEAD": "", "wt/feature/.git": "gitdir: " + root + "/client/repo/.git/worktrees/feature\n",
+		"wt/feature/docs/x": "", "wt/.triskeleignore": "other", "links/.triskeleignore": "third",
 	} {
 		path = filepath.Join(root, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Symlink(filepath.Join(root, "client/repo"), filepath.Join(root, "links/repo")); err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range []struct {
 		folder, text string
 		want         bool
 	}{
+		{"wt/feature", "look at plan", true}, {"wt/feature/docs", "look at draft", true}, {"wt/feature/docs", "look at " + root + "/wt/feature/plan", true},
+		{"wt/feature", "look at other", true}, {"wt/feature", "look at docs/plan", false}, {"links/repo", "look at plan", true}, {"links/repo", "look at third", true},
+		{"links/repo", "look at " + root + "/client/repo/plan", true}, {"links/repo", "look at docs/plan", false}, {"client/repo/gone", "look at ../plan", true},
 		{"beside", "look at secret/a.md", true}, {"beside/docs", "look at ../secret/a.md", true}, {"beside", "look at " + root + "/beside/secret/a.md", true}, {"beside", "look at plan", false},
 		{"own", "look at secret/a.md", false}, {"own", "look at other/a.md", true}, {"main/.claude/worktrees/b", "look at plan", true}, {"main/.claude/worktrees/b", "look at secret/x", true},
 	} {

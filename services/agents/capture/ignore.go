@@ -16,39 +16,67 @@ import (
 // IgnoreFile is the name of a file that keeps a project, or parts of it, from being captured.
 const IgnoreFile = ".triskeleignore"
 
-// Ignore has the patterns of a project's .triskeleignore.
+// Ignore has the patterns of a project's files of this name.
 type Ignore struct {
 	everything bool
-	folder     string // the file's
-	below      string // the path of the session's folder from there
-	patterns   []string
-	spaces     int // of the pattern that has most
+	files      []ignoreFile
 }
 
-// ReadIgnore reads the .triskeleignore of a folder, or of the next folder above that has one. A worktree has that of its repository if it
-// has none of its own. An empty file and the pattern * stand for the whole project. Other lines are patterns of paths below the file's
-// folder, as in .gitignore but without negation.
+// ignoreFile is one of them. Paths are from its folder.
+type ignoreFile struct {
+	patterns []string
+	spaces   int               // of the pattern that has most
+	below    string            // the session's folder
+	folders  map[string]string // paths by folder, of the file's own one and of the worktree
+}
+
+// ReadIgnore reads the .triskeleignore of a folder, or of the next folder above that has one. A worktree without one of its own has that of
+// its repository, or above it, too. Links count by both names. An empty file and the pattern * stand for the whole project. Other lines are
+// patterns of paths below the file's folder, as in .gitignore but without negation.
 func ReadIgnore(folder string) (*Ignore, error) {
+	i := &Ignore{}
 	if !filepath.IsAbs(folder) {
-		return &Ignore{}, nil
+		return i, nil
 	}
-	for at := folder; ; at = filepath.Dir(at) {
-		file := filepath.Join(at, IgnoreFile)
-		if root := ProjectOf(at); exists(filepath.Join(at, ".git")) && !exists(file) && !strings.HasPrefix(at, root+string(filepath.Separator)) {
-			file = filepath.Join(root, IgnoreFile) // a worktree lacks what is in no commit
+	folders := []string{filepath.Clean(folder)}
+	if real, err := filepath.EvalSymlinks(folder); err == nil { // else it is gone
+		folders = append(folders, real)
+	}
+	for _, folder := range slices.Compact(folders) {
+		if err := i.climb(folder, folder, ""); err != nil {
+			return nil, err
 		}
+	}
+	return i, nil
+}
+
+// climb adds the next file from one folder on upwards, for a session in a folder. A worktree is that of the repository where it begins.
+func (i *Ignore) climb(from, folder, worktree string) error {
+	for at := from; ; at = filepath.Dir(at) {
+		file := filepath.Join(at, IgnoreFile)
 		text, err := os.ReadFile(file)
 		switch {
 		case err == nil:
-			i := parseIgnore(at, string(text))
-			i.below, err = filepath.Rel(at, folder)
-			return i, err
+			below := func(folder string) string { return strings.TrimPrefix(folder[len(at):], string(filepath.Separator)) }
+			folders := map[string]string{at: ""}
+			if worktree != "" {
+				folders[worktree] = below(from)
+			}
+			i.add(string(text), ignoreFile{below: below(folder), folders: folders})
+			return nil
 		case exists(file): // what it lists is unknown
-			return &Ignore{everything: true}, nil
+			i.everything = true
+			return nil
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
-			return nil, err
-		case at == filepath.Dir(at):
-			return &Ignore{}, nil
+			return err
+		}
+		if root := ProjectOf(at); worktree == "" && root != at && exists(filepath.Join(at, ".git")) { // it lacks what is in no commit
+			if err := i.climb(root, filepath.Join(root, folder[len(at):]), at); err != nil {
+				return err
+			}
+		}
+		if at == filepath.Dir(at) {
+			return nil
 		}
 	}
 }
@@ -58,8 +86,9 @@ func exists(file string) bool {
 	return err == nil
 }
 
-func parseIgnore(folder, text string) *Ignore {
-	i := &Ignore{folder: folder, everything: strings.Contains(text, "\x00")} // UTF-16 is not read
+// add adds a file with a text.
+func (i *Ignore) add(text string, f ignoreFile) {
+	i.everything = i.everything || strings.Contains(text, "\x00") // UTF-16 is not read
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -69,27 +98,26 @@ func parseIgnore(folder, text string) *Ignore {
 		if !strings.Contains(strings.TrimSuffix(line, "/"), "/") {
 			pattern = "**/" + pattern // a name, in any folder
 		}
-		i.patterns = append(i.patterns, pattern, pattern+"/**")
-		i.spaces = max(i.spaces, strings.Count(pattern, " "))
+		f.patterns = append(f.patterns, pattern, pattern+"/**")
+		f.spaces = max(f.spaces, strings.Count(pattern, " "))
 		i.everything = i.everything || line == "*" || line == "**"
 	}
-	i.everything = i.everything || len(i.patterns) == 0
-	return i
+	i.everything = i.everything || len(f.patterns) == 0
+	i.files = append(i.files, f)
 }
 
 // Matches reports whether a text names a file that is ignored.
 func (i *Ignore) Matches(text string) bool {
-	if i.everything {
-		return true
-	}
-	if len(i.patterns) == 0 {
-		return false
-	}
+	return i.everything || slices.ContainsFunc(i.files, func(f ignoreFile) bool { return f.named(text) })
+}
+
+// named reports whether a text names a file that matches.
+func (f ignoreFile) named(text string) bool {
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("\t\r\n\"'`()<>[]{},;|=*", r) }) {
 		words := strings.Fields(part)
 		for first := range words {
-			for last := first; last < min(len(words), first+i.spaces+1); last++ {
-				if i.matches(strings.Join(words[first:last+1], " ")) {
+			for last := first; last < min(len(words), first+f.spaces+1); last++ {
+				if f.matches(strings.Join(words[first:last+1], " ")) {
 					return true
 				}
 			}
@@ -98,16 +126,22 @@ func (i *Ignore) Matches(text string) bool {
 	return false
 }
 
-// matches reports whether a name is that of a file that is ignored.
-func (i *Ignore) matches(name string) bool {
+// matches reports whether a name is that of a file that matches.
+func (f ignoreFile) matches(name string) bool {
 	name = strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(name, "@"), "file://"), `\`, "/")
 	name = strings.TrimRight(place.ReplaceAllString(name, ""), ".:!?")
-	if rest, inside := strings.CutPrefix(name, filepath.ToSlash(i.folder)+"/"); inside {
-		name = rest
+	var names []string
+	for folder, at := range f.folders {
+		if rest, inside := strings.CutPrefix(name, filepath.ToSlash(folder)+"/"); inside {
+			names = append(names, path.Join(filepath.ToSlash(at), rest))
+		}
 	}
-	for _, name := range []string{name, path.Join(filepath.ToSlash(i.below), name)} {
+	if names == nil {
+		names = []string{name, path.Join(filepath.ToSlash(f.below), name)}
+	}
+	for _, name := range names {
 		name = strings.TrimPrefix(path.Clean(name), "/")
-		if slices.ContainsFunc(i.patterns, func(pattern string) bool { ok, _ := doublestar.Match(pattern, name); return ok }) {
+		if slices.ContainsFunc(f.patterns, func(pattern string) bool { ok, _ := doublestar.Match(pattern, name); return ok }) {
 			return true
 		}
 	}
