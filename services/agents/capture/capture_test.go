@@ -283,7 +283,7 @@ func TestIgnoredNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(folder, capture.IgnoreFile)
-	if err := os.WriteFile(file, []byte("\ufeff/secret\r\n/src/key.txt\r\nMy private notes/\r\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("\ufeff/secret\r\n/src/key.txt\r\nMy private notes/\r\nprivate.md\r\n/src/app/(auth)/\r\n/src/app/\\[id\\]/page.tsx\r\n计划.md\r\nC#/\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ignore, err := capture.ReadIgnore(below)
@@ -294,6 +294,11 @@ func TestIgnoredNames(t *testing.T) {
 		"read ../secret/plan.md": true, "read key.txt.": true, "in ./key.txt:12:3": true, "`secret/x`:12": true, "see secret/x#L3-L9": true, "**secret/x**": true,
 		"see file://" + folder + "/secret/x": true, "@./secret/x": true, `secret\x`: true, "the secret/other": true,
 		"see My private notes/plan.md, there": true, "in ../archive/My private notes.": true, "my notes/plan.md": false, "private notes/plan.md": false,
+		"read „private.md“, then": true, "read “private.md”": true, "‘private.md’": true, "«private.md»": true, "「private.md」": true, "看「计划.md」": true,
+		"请看一下private.md。": true, "シーprivate.mdを": true, "private.md를 보고": true, "private.md—the plan": true, "private.md… and": true, "private.md’s end": true,
+		"private.md:12-20": true, "private.md:12:3-14:5, please": true, "private.md#section-two.": true, "file:private.md": true, "git show HEAD:private.md": true,
+		"C#/x.md#L3": true, "app/(auth)/login.ts": true, "(see app/(auth)/login.ts:3)": true, "app/(auth).": true, "app/[id]/page.tsx, and": true,
+		"see (app/[id]/page.tsx).": true, "[that](app/[id]/page.tsx#L3)": true, "app/auth/login.ts": false, "app/i/page.tsx": false, "“private” .md": false,
 		"read other/key.txt": false, "keep it secret2": false, "the 2/3 of key.txt2": false,
 	} {
 		if got := ignore.Matches(text); got != want {

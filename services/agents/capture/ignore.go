@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -111,14 +112,23 @@ func (i *Ignore) Matches(text string) bool {
 	return i.everything || slices.ContainsFunc(i.files, func(f ignoreFile) bool { return f.named(text) })
 }
 
-// named reports whether a text names a file that matches.
+// named reports whether a text names a file that matches. Names can hold the signs that they touch elsewhere: the text is cut at few and at
+// many of them, and a match in any of the pieces counts.
 func (f ignoreFile) named(text string) bool {
-	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("\t\r\n\"'`()<>[]{},;|=*", r) }) {
-		words := strings.Fields(part)
-		for first := range words {
-			for last := first; last < min(len(words), first+f.spaces+1); last++ {
-				if f.matches(strings.Join(words[first:last+1], " ")) {
-					return true
+	seen := map[string]bool{}
+	for _, signs := range []string{"", "()", "[]", "()[]{},=:"} {
+		for _, beyond := range []func(rune) bool{never, isSign, isSignOrWide} {
+			cut := func(r rune) bool { return strings.ContainsRune("\t\r\n\"'`<>;|*"+signs, r) || beyond(r) }
+			for part := range strings.FieldsFuncSeq(text, cut) {
+				words := strings.Fields(part)
+				for first := range words {
+					for last := first; last < min(len(words), first+f.spaces+1); last++ {
+						name := strings.Join(words[first:last+1], " ")
+						if !seen[name] && f.matches(name) {
+							return true
+						}
+						seen[name] = true
+					}
 				}
 			}
 		}
@@ -126,10 +136,38 @@ func (f ignoreFile) named(text string) bool {
 	return false
 }
 
-// matches reports whether a name is that of a file that matches.
+func never(rune) bool { return false }
+
+// isSign reports whether a character is no letter and no digit, as typographic quotes are.
+func isSign(r rune) bool {
+	return r > unicode.MaxASCII && !unicode.In(r, unicode.L, unicode.M, unicode.N)
+}
+
+// isSignOrWide also counts Han, Kana, Hangul and what follows them. Their words touch names.
+func isSignOrWide(r rune) bool { return isSign(r) || r >= '\u2e80' }
+
+// matches reports whether a name, without the signs and the place in the file that can be around it, is that of a file that matches.
 func (f ignoreFile) matches(name string) bool {
-	name = strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(name, "@"), "file://"), `\`, "/")
-	name = strings.TrimRight(place.ReplaceAllString(name, ""), ".:!?")
+	name = strings.ReplaceAll(beginning.ReplaceAllString(name, ""), `\`, "/")
+	bare := strings.TrimLeft(name, "([{")
+	var names []string
+	for _, name := range []string{name, bare, place.ReplaceAllString(name, ""), place.ReplaceAllString(bare, "")} {
+		names = append(names, strings.TrimRight(name, marks), strings.TrimRight(name, marks+")]}"))
+	}
+	slices.Sort(names)
+	return slices.ContainsFunc(slices.Compact(names), f.lists)
+}
+
+const marks = ".:!?,="
+
+var (
+	beginning = regexp.MustCompile(`^@?(file:(//)?)?`)
+	// place matches the lines or the section that a file's name can be followed by.
+	place = regexp.MustCompile(`(:L?\d[-:L\d]*[^\pL\d]*|[#?].*)$`)
+)
+
+// lists reports whether a path is that of a file that matches.
+func (f ignoreFile) lists(name string) bool {
 	var names []string
 	for folder, at := range f.folders {
 		if rest, inside := strings.CutPrefix(name, filepath.ToSlash(folder)+"/"); inside {
@@ -147,6 +185,3 @@ func (f ignoreFile) matches(name string) bool {
 	}
 	return false
 }
-
-// place matches the line that a file's name can be followed by.
-var place = regexp.MustCompile(`(:\d+(:\d+)?|#L?\d+(-L?\d+)?)[.:!?]*$`)
