@@ -7,7 +7,8 @@
 //  3. Replace secrets, and count them.
 //  4. Leave out turns that are stored already, or say the same as a stored one that does not expire soon. One that differs in a number
 //     says something new.
-//  5. Store the rest in one transaction, with a life and an importance below that of a memory that somebody chose to store.
+//  5. Store the rest in one transaction, with a life and an importance below that of a memory that somebody chose to store, if the
+//     position can be kept.
 //  6. Keep the position. If a step fails, the position stays, and the next event makes up for it.
 package capture
 
@@ -98,8 +99,14 @@ func (s Session) Preview() (Report, error) {
 	return s.parts(func(*Report, int64) error { return nil })
 }
 
-// Run stores what the transcript has that is new.
+// Run stores what the transcript has that is new. If a position cannot be kept, it stores nothing: each event would bring back what was
+// forgotten.
 func (s Session) Run(ctx context.Context, store Store) (Report, error) {
+	if s.State != "" {
+		if err := s.keep(s.position()); err != nil {
+			return Report{}, err
+		}
+	}
 	return s.parts(func(part *Report, next int64) error {
 		if err := part.store(ctx, store, s.Namespace); err != nil || s.State == "" {
 			return err

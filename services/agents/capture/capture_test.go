@@ -250,6 +250,17 @@ func TestFailuresAreMadeUpFor(t *testing.T) {
 	}
 }
 
+// Without a position, each event would bring back what was forgotten.
+func TestNothingIsStoredWithoutAPosition(t *testing.T) {
+	t.Parallel()
+	s := session(t, line("1", "user", "/w", "When is the harbour crane serviced?"))
+	s.State = filepath.Join(s.Path, "state") // below a file
+	var store shelf
+	if _, err := s.Run(t.Context(), store.store()); err == nil || len(store.held) > 0 {
+		t.Errorf("got %v and %q, want an error and nothing stored", err, store.texts())
+	}
+}
+
 func TestIgnore(t *testing.T) {
 	t.Parallel()
 	for ignore, want := range map[string]int{

@@ -183,10 +183,8 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	}
 	var kind hook.Kind
 	config.Ended = func(s hook.Session, of hook.Kind, err error) {
-		if file, unknown := sessionFile(env, s, private); !c.Capture && s.ID != "" && unknown == nil {
-			if mark, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err == nil {
-				_ = mark.Close()
-			}
+		if !c.Capture && s.ID != "" {
+			c.keepPrivate(env, s, of)
 		}
 		if kind = of; errors.Is(err, hook.ErrService) && !c.Detached {
 			c.trouble(env, s, err)
@@ -299,15 +297,33 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session, ended boo
 			path = found[0]
 		}
 	}
-	session := capture.Session{Path: path, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now(), Private: env.private}
-	if folder, err := env.home().State("triskele"); err == nil {
-		session.State = filepath.Join(folder, "capture") // what was forgotten does not come back
+	folder, err := env.home().State("triskele")
+	if err != nil {
+		return err
+	}
+	session := capture.Session{
+		Path: path, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now(), Private: env.private,
+		State: filepath.Join(folder, "capture"), // what was forgotten does not come back
 	}
 	report, err := captured(ctx, env, process, c.Store, session)
 	if err == nil { // else it is stored later
 		meter(process, "triskele.hook.secrets", "Secrets that were replaced in what was said.").Add(ctx, int64(report.Redacted))
 	}
 	return err
+}
+
+// keepPrivate marks a session as private. If it cannot, no file can tell that it has said so: it does at the beginning alone.
+func (c *hookCmd) keepPrivate(env *Env, s hook.Session, kind hook.Kind) {
+	if env.private(s.ID) {
+		return
+	}
+	file, err := sessionFile(env, s, private)
+	if err == nil {
+		err = os.WriteFile(file, nil, 0o600)
+	}
+	if err != nil && (kind == hook.Begins || c.Why) {
+		_, _ = fmt.Fprintln(env.Err, "triskele: this session may be captured if it goes on without TRISKELE_CAPTURE=no:", strings.TrimSpace(render.Plain(err.Error())))
+	}
 }
 
 // trouble says once in a session, on standard error, why there are no memories.

@@ -209,9 +209,8 @@ func said(t *testing.T, file io.Writer, id, role, text string) {
 }
 
 // captured runs the process that a hook leaves behind, and returns what is stored then.
-func captured(t *testing.T, address, session string) string {
+func captured(t *testing.T, address, session, state string) string {
 	t.Helper()
-	state := t.TempDir()
 	code := cli.Run(t.Context(), []string{"hook", "--detached", "--address=" + address}, cli.Env{
 		In:  strings.NewReader(`{"session_id":"s1","transcript_path":"` + session + `","hook_event_name":"Stop"}`),
 		Out: io.Discard, Err: io.Discard, Now: clock, Started: time.Now(),
@@ -235,7 +234,7 @@ func TestCaptureWaitsForTheTranscript(t *testing.T) {
 	said(t, file, "1", "user", "When is the harbour crane serviced?")
 	said(t, file, "2", "assistant", "I will look into the calendar of services first.")
 	time.AfterFunc(100*time.Millisecond, func() { said(t, file, "3", "assistant", "The harbour crane is serviced in spring.") })
-	stored := captured(t, address, session)
+	stored := captured(t, address, session, t.TempDir())
 	wantContains(t, "what was said", stored, "When is the harbour crane serviced?", "The harbour crane is serviced in spring.")
 	if strings.Contains(stored, "I will look") {
 		t.Errorf("stored %s", stored)
@@ -256,7 +255,36 @@ func TestCaptureFindsTheTranscript(t *testing.T) {
 	}
 	defer func() { _ = file.Close() }()
 	said(t, file, "1", "user", "When is the harbour crane serviced?")
-	wantContains(t, "what was said", captured(t, serve(t), filepath.Join(projects, "-work--claude-worktrees-crane", "s1.jsonl")), "When is the harbour crane serviced?")
+	wantContains(t, "what was said", captured(t, serve(t), filepath.Join(projects, "-work--claude-worktrees-crane", "s1.jsonl"), t.TempDir()), "When is the harbour crane serviced?")
+}
+
+// Where no file can be kept, nothing is captured, and a session that is to stay private says once that it may not.
+func TestCaptureWithoutState(t *testing.T) {
+	t.Parallel()
+	state, session := t.TempDir(), filepath.Join(t.TempDir(), "s1.jsonl")
+	if err := os.Symlink(filepath.Join(state, "gone", "folder"), filepath.Join(state, "triskele")); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	said(t, file, "1", "user", "When is the harbour crane serviced?")
+	up := serve(t)
+	for i, event := range []string{`"hook_event_name":"SessionStart"`, `"hook_event_name":"UserPromptSubmit","prompt":"when is the crane serviced?"`, `"hook_event_name":"Stop"`} {
+		var errs output
+		code := cli.Run(t.Context(), []string{"hook", "--address=" + up, "--within=60s", "--no-capture"}, cli.Env{
+			In: strings.NewReader(`{"session_id":"s1","transcript_path":"` + session + `",` + event + `}`), Out: io.Discard, Err: &errs, Now: time.Now, Started: time.Now(),
+			Getenv: func(name string) string { return map[string]string{"XDG_STATE_HOME": state, "HOME": state}[name] },
+		})
+		if warned := strings.HasPrefix(errs.String(), "triskele: this session may be captured"); code != 0 || warned != (i == 0) {
+			t.Errorf("%s: got %d, %q", event, code, errs.String())
+		}
+	}
+	if stored := captured(t, up, session, state); strings.Contains(stored, "crane") {
+		t.Errorf("stored %s", stored)
+	}
 }
 
 // What an agent was given comes again after half an hour, when it forgets, and if it does not tell when it does.
