@@ -10,3 +10,6 @@ type Connection = connection
 
 // Keeper opens connections of a driver that keep their statements.
 func Keeper(d driver.Driver, dsn string) driver.Connector { return keeper{d, dsn} }
+
+// DiskError returns the condition that a result code means, or nil.
+func DiskError(code int) error { return diskError(code) }
