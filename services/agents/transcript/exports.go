@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
+	"time"
 )
 
 // mostConversation bounds what is read of one conversation, in bytes. A small archive can hold a huge one.
@@ -85,7 +87,7 @@ func claudeWeb(c claudeConversation) (turns []Turn, ok bool) {
 	return turns, c.Messages != nil
 }
 
-// gptConversation is a conversation of an export of ChatGPT: a tree of messages, whose last one is current.
+// gptConversation is a conversation of an export of ChatGPT: a tree of messages, of which one ends the branch that is current.
 type gptConversation struct {
 	ID             string
 	ConversationID string `json:"conversation_id"`
@@ -109,9 +111,23 @@ type gptConversation struct {
 	}
 }
 
+// newest returns the message that was written last.
+func (c gptConversation) newest() (id string) {
+	var latest time.Time
+	for _, at := range slices.Sorted(maps.Keys(c.Mapping)) {
+		if m := c.Mapping[at].Message; m != nil && !m.CreateTime.Before(latest) {
+			id, latest = at, m.CreateTime.Time
+		}
+	}
+	return id
+}
+
 func chatGPT(c gptConversation) (turns []Turn, ok bool) {
 	thread := cmp.Or(c.ConversationID, c.ID)
 	seen := map[string]bool{}
+	if _, known := c.Mapping[c.Current]; !known {
+		c.Current = c.newest()
+	}
 	for at := c.Current; at != "" && !seen[at]; at = c.Mapping[at].Parent {
 		seen[at] = true
 		m := c.Mapping[at].Message

@@ -106,6 +106,9 @@ func TestFormats(t *testing.T) {
 		check(format, x.text, x.turns)
 	}
 	check(transcript.Gemini, olderGemini, texts[transcript.Gemini].turns)
+	for _, current := range []string{"null", `"gone"`} { // then the newest branch is
+		check(transcript.ChatGPT, strings.Replace(texts[transcript.ChatGPT].text, `"current_node":"n4"`, `"current_node":`+current, 1), texts[transcript.ChatGPT].turns)
+	}
 	check(transcript.Codex, strings.Replace(texts[transcript.Codex].text, `"source":"cli"`, `"source":{"subagent":{"thread_spawn":{"parent_thread_id":"s1","depth":1}}}`, 1), nil)
 }
 
