@@ -1,4 +1,5 @@
-import { type DescField, type DescMessage, type Message, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, type Message, type MessageShape, ScalarType, toBinary } from "@bufbuild/protobuf";
+import type { Value } from "@bufbuild/protobuf/wkt";
 import { maxBytes } from "./bounds.js";
 import { invalid } from "./errors.js";
 import { MemorySchema } from "./gen/triskele/v1/memory_pb.js";
@@ -27,7 +28,13 @@ export function checkFields(desc: DescMessage, fields: object, path = ""): void 
       const meant = desc.fields.find((f) => f.name === name)?.localName;
       throw invalid(under, meant ? `must be given as ${meant}` : `${desc.name} has no such field`);
     } else if (field.fieldKind === "map") {
-      Object.entries(value).forEach(([key, item]) => checkValue(field, item, `${under}[${JSON.stringify(key)}]`));
+      if (!plain(value)) {
+        throw invalid(under, "must be a plain object");
+      }
+      for (const [key, item] of Object.entries(value)) {
+        text(key, Infinity, under);
+        checkValue(field, item, `${under}[${JSON.stringify(key)}]`);
+      }
     } else if (field.fieldKind !== "list") {
       checkValue(field, value, under);
     } else if (Array.isArray(value)) {
@@ -47,9 +54,46 @@ function checkValue(field: DescField, value: unknown, path: string): void {
   if (field.enum !== undefined && typeof value !== "number") {
     throw invalid(path, `must be a ${field.enum.name}, such as ${field.enum.name}.${field.enum.values[1]?.localName}`);
   }
+  if (field.scalar === ScalarType.BOOL && typeof value !== "boolean") {
+    throw invalid(path, "must be true or false");
+  }
+  if (type === "google.protobuf.Struct") {
+    if (!plain(value)) {
+      throw invalid(path, "must be a plain object");
+    }
+    checkJson(value, path);
+  }
+  if (type === "google.protobuf.Value") {
+    checkJson((value as Value).kind.value, path);
+  }
   if (field.message && type.startsWith("triskele.")) {
     checkFields(field.message, value ?? {}, path);
   }
+}
+
+/** Throws InvalidArgument at a value that JSON has no word for: a google.protobuf.Struct would keep another one. */
+function checkJson(value: unknown, path: string): void {
+  if (typeof value === "string") {
+    text(value, Infinity, path);
+  } else if (Array.isArray(value)) {
+    Array.from(value).forEach((item, n) => checkJson(item, `${path}[${n}]`)); // forEach alone skips holes
+  } else if (plain(value)) {
+    for (const [key, item] of Object.entries(value)) {
+      text(key, Infinity, path);
+      checkJson(item, `${path}.${key}`);
+    }
+  } else if (value !== null && typeof value !== "boolean" && !Number.isFinite(value)) {
+    throw invalid(path, "must be a plain object, a list, a text, a finite number, a boolean or null");
+  }
+}
+
+/** Tells an object of names and values from one of a class, such as a Date or a Map. Another frame's Object is another class. */
+function plain(value: unknown): value is object {
+  if (typeof value !== "object" || value === null) {
+    return false;
+  }
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** Throws InvalidArgument if a text of a message is binary, has broken Unicode, or has more bytes than the contract allows. */

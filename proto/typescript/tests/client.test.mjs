@@ -133,6 +133,9 @@ test("what a message would drop or misread is not sent", async () => {
   const c = connect(address);
   const cases = [
     ["occurred_at", { occurredAt: new Date() }], ["occurred_at", { occurredAt: "2026-01-02T03:04:05Z" }], ["tags", { tags: "release" }], ["tags", { tags: new Set(["a"]) }],
+    ["sensitive", { sensitive: "false" }], ["metadata", { metadata: [1] }], ["metadata", { metadata: "xy" }], ["metadata", { metadata: new Map([["a", 1]]) }],
+    ...[new Date(0), new Map(), 1n, () => 1, NaN, undefined, "\ud800", "zero \0"].map((a) => ["metadata.a", { metadata: { a } }]),
+    ["metadata.a.b[1]", { metadata: { a: { b: [1, new Set()] } } }], ["metadata.a[0]", { metadata: { a: [,] } }], ["metadata", { metadata: { "\ud800": 1 } }],
     ["idempotency_key", { idempotency_key: "k" }], ["tag", { tag: ["release"] }], ["links[0].to", { links: [{ to: "x" }] }],
   ];
   for (const [field, more] of cases) {
@@ -141,13 +144,17 @@ test("what a message would drop or misread is not sent", async () => {
   }
   for (const [field, fields] of [
     ["filter.created_from", { filter: { createdFrom: new Date() } }], ['filter.metadata["team"]', { filter: { metadata: { team: "ops" } } }],
+    ['filter.metadata["team"]', { filter: { metadata: { team: fromJson(ValueSchema, "\ud800") } } }], ["filter.metadata", { filter: { metadata: new Map() } }],
+    ["filter.metadata", { filter: { metadata: { "\ud800": fromJson(ValueSchema, 1) } } }],
     ["budget", { budget: 0.3 }], ["sort_by", { sortBy: "recency" }], ['legs["dense"].deadline', { legs: { dense: { deadline: 100 } } }],
   ]) {
     await assert.rejects(c.recall("n", "x", fields), fails(Code.InvalidArgument, field));
   }
   assert.equal(state.calls.length, 0);
   await c.recall("n", "x", { vector: new Float32Array(2), legs: { dense: undefined }, budget: { nanos: 300_000_000 }, filter: { createdFrom: timestampFromDate(new Date()), metadata: { team: fromJson(ValueSchema, "ops") } } });
-  assert.equal(state.calls.length, 1);
+  const metadata = Object.assign(Object.create(null), { a: [null, true, 1.5, "x", { b: {} }] });
+  await c.remember("n", "x", { sensitive: false, metadata });
+  assert.equal(state.calls.length, 2);
 });
 
 test("an error says when to try again", async () => {
