@@ -14,6 +14,8 @@ import { RecallRequestSchema, type RecallResponse, RecallService, RecallServiceG
 const defaultTimeoutMs = 10_000;
 /** Bounds each batch of an import without a time of its own: the gateway works no longer on one. */
 const importTimeoutMs = 120_000;
+/** The longest time that gRPC can send in milliseconds: it has eight digits. A call may be given more, or Infinity. */
+const longestMs = 99_999_999;
 /** Bound a batch of an import in memories and bytes. The gateway accepts 1,000 of them and 16 MiB. */
 const batchSize = 200;
 const batchBytes = 8 << 20;
@@ -111,7 +113,7 @@ export class Client {
     const ended = new AbortController();
     const signal = AbortSignal.any([ended.signal, ...(options?.signal ? [options.signal] : [])]);
     try {
-      for await (const response of this.memories.export(made(ExportRequestSchema, { namespace }), { timeoutMs: 0, ...options, signal })) {
+      for await (const response of this.memories.export(made(ExportRequestSchema, { namespace }), { ...options, timeoutMs: whole(options?.timeoutMs ?? 0), signal })) {
         yield* response.memories;
       }
     } catch (reason) {
@@ -217,10 +219,15 @@ type Method<I, O> = (request: I, options: CallOptions) => Promise<O>;
 
 async function call<I, O>(method: Method<I, O>, request: I, options: CallOptions = {}): Promise<O> {
   try {
-    return await method(request, { ...options, timeoutMs: options.timeoutMs ?? defaultTimeoutMs });
+    return await method(request, { ...options, timeoutMs: whole(options.timeoutMs ?? defaultTimeoutMs) });
   } catch (reason) {
     throw from(reason);
   }
+}
+
+/** Returns a time as gRPC sends it. */
+function whole(ms: number): number {
+  return Math.min(longestMs, Math.ceil(ms));
 }
 
 /** Calls up to three times, within the time of one call, while the gateway cannot be reached. */

@@ -206,6 +206,18 @@ test("every call has a deadline", async () => {
   release();
 });
 
+test("any time may be given to a call", async () => {
+  for (const c of [client, connectWeb(address)]) {
+    for (const timeoutMs of [5000.5, 2 ** 31, Infinity]) {
+      const namespace = somewhere();
+      await c.remember(namespace, "tea", {}, { timeoutMs });
+      assert.equal((await c.recall(namespace, "tea", {}, { timeoutMs })).hits.length, 1);
+      assert.equal((await all(c.export(namespace, { timeoutMs }))).length, 1);
+      await c.waitIndexed(namespace, { timeoutMs });
+    }
+  }
+});
+
 test("an export that is left ends", async () => {
   const { state, address } = await fake();
   const leave = new AbortController();
