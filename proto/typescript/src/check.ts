@@ -14,6 +14,18 @@ const others: Record<string, string> = {
   "google.protobuf.Value": 'must be a Value: fromJson(ValueSchema, "x") makes it',
 };
 
+/** What scalars other than texts must be. Encoding would take "false" for true, and name no field for the others. */
+const scalars: Partial<Record<ScalarType, [(value: unknown) => boolean, string]>> = {
+  [ScalarType.BOOL]: [(value) => typeof value === "boolean", "must be true or false"],
+  [ScalarType.DOUBLE]: [(value) => typeof value === "number", "must be a number"],
+  [ScalarType.FLOAT]: [(value) => typeof value === "number" && Number.isFinite(Math.fround(value)), "must be a finite number of 32 bits"],
+  [ScalarType.INT32]: [(value) => typeof value === "number" && value === (value | 0), "must be a whole number of 32 bits"],
+  [ScalarType.INT64]: [
+    (value) => typeof value === "bigint" ? value === BigInt.asIntN(64, value) : Number.isInteger(value) && Math.abs(value as number) < 2 ** 63,
+    "must be a whole number of 64 bits",
+  ],
+};
+
 /**
  * Throws InvalidArgument if the fields that a message is made of have a name or a value that would be dropped or misread: TypeScript refuses
  * them, JavaScript passes them on.
@@ -51,11 +63,12 @@ function checkValue(field: DescField, value: unknown, path: string): void {
   if (others[type] !== undefined && other) {
     throw invalid(path, others[type]);
   }
-  if (field.enum !== undefined && typeof value !== "number") {
+  if (field.enum !== undefined && !Number.isInteger(value)) {
     throw invalid(path, `must be a ${field.enum.name}, such as ${field.enum.name}.${field.enum.values[1]?.localName}`);
   }
-  if (field.scalar === ScalarType.BOOL && typeof value !== "boolean") {
-    throw invalid(path, "must be true or false");
+  const [fits, bound] = (field.scalar && scalars[field.scalar]) ?? [];
+  if (fits?.(value) === false) {
+    throw invalid(path, bound!);
   }
   if (type === "google.protobuf.Struct") {
     if (!plain(value)) {
@@ -66,7 +79,7 @@ function checkValue(field: DescField, value: unknown, path: string): void {
   if (type === "google.protobuf.Value") {
     checkJson((value as Value).kind.value, path);
   }
-  if (field.message && type.startsWith("triskele.")) {
+  if (field.message && type !== "google.protobuf.Struct" && type !== "google.protobuf.Value") {
     checkFields(field.message, value ?? {}, path);
   }
 }

@@ -136,6 +136,8 @@ test("what a message would drop or misread is not sent", async () => {
     ["sensitive", { sensitive: "false" }], ["metadata", { metadata: [1] }], ["metadata", { metadata: "xy" }], ["metadata", { metadata: new Map([["a", 1]]) }],
     ...[new Date(0), new Map(), 1n, () => 1, NaN, undefined, "\ud800", "zero \0"].map((a) => ["metadata.a", { metadata: { a } }]),
     ["metadata.a.b[1]", { metadata: { a: { b: [1, new Set()] } } }], ["metadata.a[0]", { metadata: { a: [,] } }], ["metadata", { metadata: { "\ud800": 1 } }],
+    ...[1.5, 2 ** 63, 2n ** 63n, "1", NaN].map((position) => ["position", { thread: "t", position }]),
+    ["importance", { importance: "high" }], ["occurred_at.seconds", { occurredAt: { seconds: 1.5 } }], ["occurred_at.ms", { occurredAt: { ms: 5 } }],
     ["idempotency_key", { idempotency_key: "k" }], ["tag", { tag: ["release"] }], ["links[0].to", { links: [{ to: "x" }] }],
   ];
   for (const [field, more] of cases) {
@@ -145,6 +147,7 @@ test("what a message would drop or misread is not sent", async () => {
   for (const [field, fields] of [
     ["filter.created_from", { filter: { createdFrom: new Date() } }], ['filter.metadata["team"]', { filter: { metadata: { team: "ops" } } }],
     ['filter.metadata["team"]', { filter: { metadata: { team: fromJson(ValueSchema, "\ud800") } } }], ["filter.metadata", { filter: { metadata: new Map() } }],
+    ...[1.5, 2 ** 31, 5n, "5"].map((limit) => ["limit", { limit }]), ["on_error", { onError: 0.5 }], ["vector[1]", { vector: [0, 1e39] }],
     ["filter.metadata", { filter: { metadata: { "\ud800": fromJson(ValueSchema, 1) } } }],
     ["budget", { budget: 0.3 }], ["sort_by", { sortBy: "recency" }], ['legs["dense"].deadline', { legs: { dense: { deadline: 100 } } }],
   ]) {
@@ -153,8 +156,9 @@ test("what a message would drop or misread is not sent", async () => {
   assert.equal(state.calls.length, 0);
   await c.recall("n", "x", { vector: new Float32Array(2), legs: { dense: undefined }, budget: { nanos: 300_000_000 }, filter: { createdFrom: timestampFromDate(new Date()), metadata: { team: fromJson(ValueSchema, "ops") } } });
   const metadata = Object.assign(Object.create(null), { a: [null, true, 1.5, "x", { b: {} }] });
-  await c.remember("n", "x", { sensitive: false, metadata });
-  assert.equal(state.calls.length, 2);
+  await c.remember("n", "x", { sensitive: false, metadata, importance: 1, position: -(2n ** 63n) });
+  await c.remember("n", "x", { position: 2 ** 60 });
+  assert.equal(state.calls.length, 3);
 });
 
 test("an error says when to try again", async () => {
