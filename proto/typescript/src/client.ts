@@ -1,7 +1,7 @@
 import { create, type DescMessage, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { type Client as Stub, Code, createClient, type Transport } from "@connectrpc/connect";
 import { check, checkFields } from "./check.js";
-import { after, from, TriskeleError } from "./errors.js";
+import { after, from, invalid, TriskeleError } from "./errors.js";
 import {
   DeleteNamespaceRequestSchema, ExportRequestSchema, ForgetRequestSchema, GetNamespaceRequestSchema, type GetNamespaceResponse, GetRequestSchema,
   ImportRequestSchema, type ImportResponse, ImportResponseSchema, type ListNamespacesResponse_Namespace, ListNamespacesRequestSchema,
@@ -47,12 +47,12 @@ export class Client {
 
   /** Returns the memories that matter for a query, best first. A leg that needs longer than `timeoutMs` is left out. */
   async recall(namespace: string | string[], query: string, fields: Fields<typeof RecallRequestSchema> = {}, options?: CallOptions): Promise<RecallResponse> {
-    return read(this.recalls.recall, made(RecallRequestSchema, { ...fields, namespaces: [namespace].flat(), query }), options);
+    return read(this.recalls.recall, made(RecallRequestSchema, joined(fields, { namespaces: [namespace].flat(), query })), options);
   }
 
   /** Stores a memory. With an idempotency key it is stored once, however often the call is repeated. */
   async remember(namespace: string, content: string, memory: MemoryFields = {}, options?: CallOptions): Promise<RememberResponse> {
-    return call(this.memories.remember, made(RememberRequestSchema, { memory: { ...memory, namespace, content } }), options);
+    return call(this.memories.remember, made(RememberRequestSchema, { memory: joined(memory, { namespace, content }, "memory.") }), options);
   }
 
   /** Changes these fields of a memory. It throws Aborted if an expected revision is not the current one. */
@@ -64,7 +64,8 @@ export class Client {
 
   /** Stores a replacement of a memory. Recall leaves the old one out from then on. */
   async supersede(namespace: string, id: string, content: string, replacement: MemoryFields = {}, expectedRevision = 0n, options?: CallOptions): Promise<SupersedeResponse> {
-    return call(this.memories.supersede, made(SupersedeRequestSchema, { id, replacement: { ...replacement, namespace, content }, expectedRevision }), options);
+    const request = { id, replacement: joined(replacement, { namespace, content }, "replacement."), expectedRevision };
+    return call(this.memories.supersede, made(SupersedeRequestSchema, request), options);
   }
 
   /** Removes memories and everything derived from them. Returns how many there were. */
@@ -79,7 +80,7 @@ export class Client {
 
   /** Yields the memories of a namespace, newest first. The time bounds each page. */
   async *list(namespace: string, fields: Fields<typeof ListRequestSchema> = {}, options?: CallOptions): AsyncGenerator<Memory> {
-    const request = made(ListRequestSchema, { ...fields, namespace });
+    const request = made(ListRequestSchema, joined(fields, { namespace }));
     do {
       const page = await read(this.memories.list, request, options);
       yield* page.memories;
@@ -97,7 +98,7 @@ export class Client {
     let sent = 0;
     const within = { ...options, timeoutMs: options?.timeoutMs ?? importTimeoutMs };
     for (const batch of batches(memories)) {
-      const request = create(ImportRequestSchema, { ...fields, memories: batch });
+      const request = create(ImportRequestSchema, joined(fields, { memories: batch }));
       const done = await call((message: typeof request, o) => this.memories.import(once(message), o), request, within).catch((err) => { throw after(err, sent); });
       sent += batch.length;
       total.stored += done.stored;
@@ -184,6 +185,15 @@ export class Client {
       await new Promise((resume) => setTimeout(resume, pause));
     }
   }
+}
+
+/** Adds the arguments of a call to its fields. It throws InvalidArgument if a field is given as both: one of them would be dropped. */
+function joined<Given extends object, Args extends object>(fields: Given, args: Args, path = ""): Given & Args {
+  const twice = Object.keys(args).find((name) => (fields as Record<string, string | unknown[] | undefined> | null)?.[name]?.length);
+  if (twice !== undefined) {
+    throw invalid(path + twice, "must be given once: it is an argument of the call");
+  }
+  return { ...fields, ...args };
 }
 
 /** Makes a request and throws InvalidArgument if no gateway would accept it. */

@@ -161,6 +161,19 @@ test("what a message would drop or misread is not sent", async () => {
   assert.equal(state.calls.length, 3);
 });
 
+test("what is an argument of a call is not a field of it too", async () => {
+  const { state, address } = await fake();
+  const c = connect(address);
+  await assert.rejects(c.remember("n", "x", { namespace: "other" }), fails(Code.InvalidArgument, "memory.namespace"));
+  await assert.rejects(c.supersede("n", randomUUID(), "x", { content: "y" }), fails(Code.InvalidArgument, "replacement.content"));
+  await assert.rejects(c.recall("n", "x", { query: "other" }), fails(Code.InvalidArgument, "query"));
+  await assert.rejects(c.recall("n", "x", { namespaces: ["other"] }), fails(Code.InvalidArgument, "namespaces"));
+  await assert.rejects(all(c.list("n", { namespace: "other" })), fails(Code.InvalidArgument, "namespace"));
+  await assert.rejects(c.import([{ namespace: "n", content: "x" }], { memories: [{}] }), fails(Code.InvalidArgument, "memories"));
+  assert.equal(state.calls.length, 0);
+  await c.remember("n", "x", { namespace: undefined, content: "" });
+});
+
 test("an error says when to try again", async () => {
   const { state, address } = await fake();
   state.failures = 1;
