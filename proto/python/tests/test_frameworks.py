@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -113,6 +114,14 @@ def test_langgraph_items(client, store, namespace):
 
     theirs = client.remember("/".join(ada), "Ada sings on Tuesdays.").memory
     assert store.get(ada, theirs.id).value == {"content": "Ada sings on Tuesdays."}
+
+
+def test_langgraph_puts_at_once(store, namespace):
+    place = tuple(namespace.split("/"))
+    with ThreadPoolExecutor(16) as threads:
+        for key in ("a", "b", "c"):
+            list(threads.map(lambda n: store.put(place, key, {"n": n}), range(16)))
+            assert store.get(place, key).value["n"] in range(16)
 
 
 def test_langgraph_agent(store, namespace):

@@ -28,7 +28,7 @@ from langgraph.store.base import (
 )
 
 from triskele.client import Client
-from triskele.errors import NotFound
+from triskele.errors import AlreadyExists, NotFound
 from triskele.v1 import memory_pb2
 
 _SOURCE = "langgraph:"
@@ -82,7 +82,10 @@ class TriskeleStore(BaseStore):
         try:
             self._client.update(namespace, id, **fields)
         except NotFound:
-            self._client.import_([{"namespace": namespace, "id": id, **fields}])
+            try:
+                self._client.import_([{"namespace": namespace, "id": id, **fields}])
+            except AlreadyExists:  # another thread has put it since
+                self._client.update(namespace, id, **fields)
 
     def _search(self, op: SearchOp) -> Iterator[SearchItem]:
         names = self._below(op.namespace_prefix)
