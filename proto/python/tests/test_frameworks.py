@@ -104,6 +104,18 @@ def test_langgraph_items(client, store, namespace):
     assert store.search(prefix, filter={"field 99": 98}) == []
     store.delete(ada, "many")
 
+    odd = {"nul": "x\0y", "inf": float("inf"), "huge": 10**400, "": 1, "k" * 129: 2, "\0": 3, "n": 4}
+    large = {f"{n}".rjust(128, "<"): n for n in range(60)}
+    for value in (odd, large):
+        store.put(ada, "odd", value)
+        assert store.get(ada, "odd").value == value
+        for name in value:
+            assert [i.key for i in store.search(ada, filter={name: value[name]})] == ["odd"]
+        assert [i.key for i in store.search(ada, filter=value)] == ["odd"]
+    store.delete(ada, "odd")
+    with pytest.raises(InvalidArgument, match="memory.content"):
+        store.put(ada, "broken", {"text": "\ud800"})
+
     memory = next(m for m in client.list("/".join(ada)) if m.source == "langgraph:music")
     client.update("/".join(ada), memory.id, content="Ada likes Bach.")
     assert store.get(ada, "music").value == {"content": "Ada likes Bach."}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timezone
@@ -36,8 +37,9 @@ _KEYS = uuid.UUID("7d9c2f2e-52a8-4c1b-9d53-3f0a8f1f6a3e")  # of ids that are mad
 _NAMESPACES = 16  # of a recall, at most
 _HITS = 1000  # of a recall, at most
 _SCALARS = 64  # of the metadata of a memory, at most
+_BYTES = 15_000  # of the metadata as JSON, at most: the gateway accepts 16 KiB, and writes some numbers longer
 _MANY = {"langgraph: many": True}  # the metadata of an item that has more: a search filters it here
-_FILTERED = 128  # bytes of a text that the gateway filters by, at most: metadata have room for 16 KiB
+_FILTERED = 128  # bytes of a text or a key that the gateway filters by, at most
 
 
 class TriskeleStore(BaseStore):
@@ -76,7 +78,7 @@ class TriskeleStore(BaseStore):
         scalars = _scalars(op.value)
         fields: dict[str, Any] = {
             "content": json.dumps(op.value, ensure_ascii=False),
-            "metadata": scalars if len(scalars) <= _SCALARS else _MANY,
+            "metadata": scalars if len(scalars) <= _SCALARS and _bytes(scalars) <= _BYTES else _MANY,
             "source": _SOURCE + op.key,
         }
         try:
@@ -138,8 +140,17 @@ def _scalars(value: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: item
         for key, item in value.items()
-        if isinstance(item, (bool, int, float)) or isinstance(item, str) and len(item.encode(errors="replace")) <= _FILTERED
+        if key and _short(key) and (_short(item) or isinstance(item, (bool, int, float)) and abs(item) <= sys.float_info.max)
     }
+
+
+def _short(text: Any) -> bool:
+    return isinstance(text, str) and "\0" not in text and len(text.encode(errors="replace")) <= _FILTERED
+
+
+def _bytes(scalars: Mapping[str, Any]) -> int:
+    text = json.dumps(scalars)
+    return len(text) + 5 * sum(map(text.count, "<>&"))  # the gateway escapes these
 
 
 def _parts(memory: memory_pb2.Memory) -> dict[str, Any]:
