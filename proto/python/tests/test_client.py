@@ -116,6 +116,18 @@ def test_an_unknown_field_is_a_mistake_of_the_program(client, namespace):
         client.remember(namespace, "tea", colour="green")
     with pytest.raises(TypeError, match="a list"):
         client.remember(namespace, "tea", tags="release")
+    for kind, field, fields in [
+        (TypeError, "tags", {"tags": [5]}),
+        (TypeError, "importance", {"importance": "high"}),
+        (ValueError, "position", {"position": 2**70}),
+        (OverflowError, "metadata", {"metadata": {"a": 10**400}}),
+        (AttributeError, "metadata", {"metadata": [1]}),
+        (TypeError, r"links\[1].target", {"links": [{}, {"target": 5}]}),
+    ]:
+        with pytest.raises(kind, match=f"^memory.{field}: "):
+            client.remember(namespace, "tea", **fields)
+        with pytest.raises(kind, match=rf"^memories\[0].{field}: "):
+            client.import_([{"namespace": namespace, "content": "tea", **fields}])
 
 
 def test_reads_are_tried_again_and_writes_are_not(server):

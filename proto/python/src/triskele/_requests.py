@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from google.protobuf import json_format, struct_pb2
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
 from triskele._bounds import MAX_BYTES
 from triskele.errors import InvalidArgument, invalid
@@ -27,7 +28,7 @@ MEMORY_BYTES = 1 << 20
 def build(kind: type[M], /, **fields: Any) -> M:
     """Returns a message of these fields. It raises InvalidArgument if a text is binary or too long."""
     _refuse_binary(fields, "")
-    message = kind(**_plain(kind.DESCRIPTOR, fields, ""))
+    message = _message(kind, fields, "")
     _check(message, "")
     return message
 
@@ -42,7 +43,7 @@ def batches(memories: Iterable[memory_pb2.Memory | Mapping[str, Any]]) -> Iterat
             memory = given
         else:
             _refuse_binary(given, path)
-            memory = memory_pb2.Memory(**_plain(memory_pb2.Memory.DESCRIPTOR, given, path))
+            memory = _message(memory_pb2.Memory, given, path)
         _check(memory, path)
         if batch and (len(batch) == BATCH or size + memory.ByteSize() > BATCH_BYTES):
             yield batch
@@ -80,20 +81,27 @@ def _refuse_binary(value: Any, path: str) -> None:
             _refuse_binary(item, f"{path}[{number}]")
 
 
-def _plain(kind: Any, fields: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Returns fields as the constructor of the message takes them, which knows no plain values for google.protobuf.Value."""
-    out = {}
-    for name, value in fields.items():
-        field = kind.fields_by_name.get(name)
+def _message(kind: type[M], fields: Mapping[str, Any], path: str) -> M:
+    """Returns a message of plain fields, one after the other: an error of protobuf does not name the field."""
+    message = kind()
+    for name, given in fields.items():
+        under = _under(path, name)
+        field = kind.DESCRIPTOR.fields_by_name.get(name)
         if field is None:
-            raise TypeError(f"{_under(path, name)}: {kind.name} has no such field")
-        if field.is_repeated and isinstance(value, str):
-            raise TypeError(f"{_under(path, name)}: must be a list, not one text")
-        out[name] = _value(field, value, _under(path, name))
-    return out
+            raise TypeError(f"{under}: {kind.DESCRIPTOR.name} has no such field")
+        if field.is_repeated and isinstance(given, str):
+            raise TypeError(f"{under}: must be a list, not one text")
+        value = _value(field, given, under)
+        try:
+            message.MergeFrom(kind(**{name: value}))
+        except (AttributeError, OverflowError, TypeError, ValueError) as err:
+            err.args = (f"{under}: {err}",)
+            raise
+    return message
 
 
 def _value(field: Any, value: Any, path: str) -> Any:
+    """Returns a value as the constructor of a message takes it, which knows no plain values for google.protobuf.Value."""
     kind = field.message_type
     if kind is None or value is None or isinstance(value, Message):
         return value
@@ -102,8 +110,8 @@ def _value(field: Any, value: Any, path: str) -> Any:
     if isinstance(value, Mapping):
         if kind.GetOptions().map_entry:
             return {key: _value(kind.fields_by_name["value"], item, _under(path, key)) for key, item in value.items()}
-        return value if kind.full_name.startswith("google.protobuf.") else _plain(kind, value, path)
-    return [_value(field, item, path) for item in value] if isinstance(value, (list, tuple)) else value
+        return value if kind.full_name.startswith("google.protobuf.") else _message(GetMessageClass(kind), value, path)
+    return [_value(field, item, f"{path}[{n}]") for n, item in enumerate(value)] if isinstance(value, (list, tuple)) else value
 
 
 def _check(message: Message, path: str) -> None:
