@@ -76,6 +76,9 @@ def test_an_error_names_field_and_bound(client, namespace):
     with pytest.raises(triskele.InvalidArgument) as caught:
         list(client.export("No Such Name"))
     assert caught.value.field == "namespace"
+    with pytest.raises(triskele.InvalidArgument) as caught:
+        client.recall(namespace, "tea", filter={"metadata": {"a": None}})
+    assert caught.value.field.startswith("filter.metadata"), caught.value
     with pytest.raises(triskele.InvalidArgument):
         client.import_([{"namespace": namespace, "content": "tea", "position": 1}])
     many = [{"namespace": namespace, "content": "tea", "importance": 7 if n in (440, 441) else 0.5} for n in range(450)]

@@ -103,7 +103,7 @@ def _message(kind: type[M], fields: Mapping[str, Any], path: str) -> M:
 def _value(field: Any, value: Any, path: str) -> Any:
     """Returns a value as the constructor of a message takes it, which knows no plain values for google.protobuf.Value."""
     kind = field.message_type
-    if kind is None or value is None or isinstance(value, Message):
+    if kind is None or isinstance(value, Message):
         return value
     if kind.full_name == "google.protobuf.Value":
         return json_format.ParseDict(value, struct_pb2.Value())
