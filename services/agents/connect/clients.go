@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/tailscale/hujson"
 )
 
 // Clients are the agents that can be connected, by name.
@@ -115,7 +113,7 @@ func (f file) add(text []byte, p Program, started string) ([]byte, error) {
 		err = d.set(1, "version")
 	}
 	for _, event := range f.events {
-		err = cmp.Or(err, d.setHook(event, f.entry(p), p.Path, started))
+		err = cmp.Or(err, d.setHook(event, f.entry(p), p, started))
 	}
 	return d.text(), err
 }
@@ -208,8 +206,14 @@ func (f file) server(text []byte) ([]string, error) {
 func (f file) hooked(text []byte, started string) bool {
 	d, err := parse(text)
 	return len(f.events) > 0 && err == nil && !slices.ContainsFunc(f.events, func(event string) bool {
-		list, err := d.hooks(event)
-		return err != nil || list == nil || !slices.ContainsFunc(list.Elements, func(v hujson.Value) bool { return isOurs(v, started) })
+		found := false
+		if list, err := d.hooks(event); err == nil && list != nil {
+			each(list, "", func(command, _ string) bool {
+				found = found || isOurs(command, started)
+				return true
+			})
+		}
+		return !found
 	})
 }
 

@@ -675,6 +675,38 @@ func TestUndoKeepsEdits(t *testing.T) {
 	}
 }
 
+// A hook that shares a group with the user's own is there once, and undo removes it alone.
+func TestConnectSharesGroups(t *testing.T) {
+	t.Parallel()
+	const group = `{"hooks": [{"type": "command", "command": "mine"}, {"type": "command", "command": "triskele hook --namespace work"}]}`
+	home, folder := at(t, "linux")
+	c := client(t, "claude-code")
+	path := filepath.Join(folder, ".claude", "settings.json")
+	put(t, path, `{"hooks": {"Stop": [`+group+`, {"hooks": [{"type": "command", "command": "/opt/triskele hook"}]}]}}`)
+	for _, name := range []string{"triskele", "/opt/triskele"} {
+		p := program
+		p.Path = name
+		changes, err := c.Plan(home, p)
+		apply(t, changes, err)
+		if got := get(t, path); strings.Count(got, "triskele hook") != 5 || strings.Count(got, "mine") != 1 {
+			t.Errorf("as %s: got %s, want one hook for each event", name, got)
+		}
+		if again, err := c.Plan(home, p); err != nil || len(again) > 0 {
+			t.Errorf("as %s: a second run changes %v, %v; want nothing", name, again, err)
+		}
+		put(t, path, "// changed\n"+get(t, path))
+	}
+	put(t, path, strings.Replace(get(t, path), `"mine"}`, `"mine"}, {"command": "/opt/triskele hook"}`, 1))
+	if state, err := c.Look(home); err != nil || !state.Hooked {
+		t.Errorf("state %+v, %v; want hooks", state, err)
+	}
+	changes, err := c.PlanUndo(home)
+	apply(t, changes, err)
+	if got := get(t, path); strings.Contains(got, "triskele") || !strings.Contains(got, `"mine"`) {
+		t.Errorf("undo leaves %s, want the user's hook", got)
+	}
+}
+
 // A shell starts the hook with the words that it was connected with, whatever characters they have.
 func TestHookWords(t *testing.T) {
 	t.Parallel()

@@ -258,24 +258,33 @@ type group struct {
 	Hooks []hook `json:"hooks"`
 }
 
-// isOurs reports whether an entry of an event's list has only hooks of this program, which may be at other paths than the usual.
-func isOurs(v hujson.Value, paths ...string) bool {
-	var entry struct {
-		hook
-		Hooks []hook `json:"hooks"`
+// isOurs reports whether a hook runs this program, which may be at other paths than the usual.
+func isOurs(command string, paths ...string) bool {
+	return ours.MatchString(command) || slices.ContainsFunc(paths, func(path string) bool {
+		return path != "" && strings.HasPrefix(command+" ", Program{Path: path, Hook: []string{"hook"}}.hook()+" ")
+	})
+}
+
+// each calls keep with the command of each hook in a list and with the matcher of its group, which may be "". It cuts the hooks that are not
+// kept, and the groups that have none left.
+func each(list *hujson.Array, matcher string, keep func(command, matcher string) bool) {
+	for i := 0; i < len(list.Elements); {
+		entry := document{root: list.Elements[i]}
+		kept := true
+		var fields struct{ Matcher, Command string }
+		_ = decode(entry.root, &fields) // the rest may have any form
+		if nested := entry.find("hooks"); nested == nil {
+			kept = fields.Command == "" || keep(fields.Command, matcher)
+		} else if group, ok := nested.Value.(*hujson.Array); ok && len(group.Elements) > 0 {
+			each(group, fields.Matcher, keep)
+			kept = len(group.Elements) > 0
+		}
+		if kept {
+			i++
+		} else {
+			list.Elements = cut(list.Elements, &list.AfterExtra, i)
+		}
 	}
-	if decode(v, &entry) != nil {
-		return false
-	}
-	foreign := func(h hook) bool {
-		return !ours.MatchString(h.Command) && !slices.ContainsFunc(paths, func(path string) bool {
-			return path != "" && strings.HasPrefix(h.Command+" ", Program{Path: path, Hook: []string{"hook"}}.hook()+" ")
-		})
-	}
-	if entry.Command != "" {
-		return !foreign(entry.hook)
-	}
-	return len(entry.Hooks) > 0 && !slices.ContainsFunc(entry.Hooks, foreign)
 }
 
 // hooks returns the list of an event, or nil if there is none.
@@ -292,7 +301,7 @@ func (d *document) hooks(event string) (*hujson.Array, error) {
 }
 
 // setHook makes entry the only one of this program in the list of an event.
-func (d *document) setHook(event string, entry any, paths ...string) error {
+func (d *document) setHook(event string, entry any, p Program, started string) error {
 	if d.find("hooks", event) == nil {
 		if err := d.set([]any{}, "hooks", event); err != nil {
 			return err
@@ -302,17 +311,18 @@ func (d *document) setHook(event string, entry any, paths ...string) error {
 	if err != nil {
 		return err
 	}
-	kept := false
-	for i := len(list.Elements) - 1; i >= 0; i-- {
-		switch {
-		case !isOurs(list.Elements[i], paths...):
-		case !kept && same(list.Elements[i], entry):
-			kept = true
-		default:
-			list.Elements = cut(list.Elements, &list.AfterExtra, i)
+	kept := map[string]bool{} // by the matcher: hooks with different ones do not run twice
+	each(list, "", func(command, matcher string) bool {
+		if !isOurs(command, p.Path, started) {
+			return true
 		}
-	}
-	if kept {
+		if command != p.hook() || kept[matcher] {
+			return false
+		}
+		kept[matcher] = true
+		return true
+	})
+	if len(kept) > 0 {
 		return nil
 	}
 	packed, err := d.value(entry, 3)
@@ -330,11 +340,7 @@ func (d *document) removeHooks(event string, paths ...string) {
 		return
 	}
 	before := len(list.Elements)
-	for i := before - 1; i >= 0; i-- {
-		if isOurs(list.Elements[i], paths...) {
-			list.Elements = cut(list.Elements, &list.AfterExtra, i)
-		}
-	}
+	each(list, "", func(command, _ string) bool { return !isOurs(command, paths...) })
 	if len(list.Elements) < before && empty(*d.find("hooks", event)) {
 		d.remove("hooks", event)
 	}
