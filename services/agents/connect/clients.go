@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // Clients are the agents that can be connected, by name.
@@ -125,11 +127,12 @@ func (f file) addServer(d *document, p Program) error {
 	case d.find(f.servers, "triskele", "command") == nil:
 		return d.set(server{f.kind, p.Path, p.MCP}, f.servers, "triskele")
 	}
-	var err error // what else the user wrote there stays
+	var s server // what else the user wrote there stays
+	err := decode(*d.find(f.servers, "triskele"), &s)
 	if f.kind != "" {
-		err = d.set(f.kind, f.servers, "triskele", "type")
+		err = errors.Join(err, d.set(f.kind, f.servers, "triskele", "type"))
 	}
-	return errors.Join(err, d.set(p.Path, f.servers, "triskele", "command"), d.set(p.MCP, f.servers, "triskele", "args"))
+	return errors.Join(err, d.set(p.Path, f.servers, "triskele", "command"), d.set(merged(s.Args, p.MCP), f.servers, "triskele", "args"))
 }
 
 // entry is what stands in the list of an event.
@@ -208,8 +211,8 @@ func (f file) hooked(text []byte, started string) bool {
 	return len(f.events) > 0 && err == nil && !slices.ContainsFunc(f.events, func(event string) bool {
 		found := false
 		if list, err := d.hooks(event); err == nil && list != nil {
-			each(list, "", func(command, _ string) bool {
-				found = found || isOurs(command, started)
+			each(list, "", func(command *string, _ string) bool {
+				found = found || isOurs(*command, started)
 				return true
 			})
 		}
@@ -217,13 +220,42 @@ func (f file) hooked(text []byte, started string) bool {
 	})
 }
 
-// hook returns the hook's command line for a shell.
-func (p Program) hook() string {
-	words := append([]string{p.Path}, p.Hook...)
-	for i, word := range words {
-		if strings.ContainsAny(word, " \t'$&;()<>|*?`\\") {
-			words[i] = `"` + strings.NewReplacer("$", `\$`, "`", "\\`").Replace(word) + `"` // a shell expands these within quotes, too
+// managed are the flags that connect sets.
+var managed = []string{"--namespace", "-n", "--address", "--sqlite"}
+
+// merged returns the words of a command with the managed flags of want. The user's other words stay behind them. Other commands are replaced.
+func merged(have, want []string) []string {
+	if len(have) == 0 || have[0] != want[0] {
+		return want
+	}
+	set, others := have[:1:1], []string(nil)
+	for i := 1; i < len(have); i++ {
+		name, value, joined := strings.Cut(have[i], "=")
+		switch {
+		case !slices.Contains(managed, name):
+			others = append(others, have[i])
+		case joined:
+			set = append(set, name, value)
+		default:
+			set = append(set, have[i:min(i+2, len(have))]...)
+			i++
 		}
 	}
-	return strings.Join(words, " ")
+	if slices.Equal(set, want) {
+		return have
+	}
+	return slices.Concat(want, others)
+}
+
+// hook returns the hook's command line for a shell.
+func (p Program) hook() string {
+	return strings.Join(slice.Map(append([]string{p.Path}, p.Hook...), quoted), " ")
+}
+
+// quoted returns a word as a shell reads it.
+func quoted(word string) string {
+	if strings.ContainsAny(word, " \t'$&;()<>|*?`\\") {
+		return `"` + strings.NewReplacer("$", `\$`, "`", "\\`").Replace(word) + `"` // a shell expands these within quotes, too
+	}
+	return word
 }

@@ -399,6 +399,63 @@ notes = """
 	}
 }
 
+// Another connect changes the program and its own flags. Words that users have added stay, as do variables, timeouts and matchers.
+func TestConnectKeepsWords(t *testing.T) {
+	t.Parallel()
+	home, folder := at(t, "linux")
+	connected := func(name string, flags ...string) (changes int) {
+		t.Helper()
+		p := connect.Program{Path: name, MCP: append([]string{"mcp"}, flags...), Hook: append([]string{"hook"}, flags...)}
+		for _, c := range connect.Clients {
+			planned, err := c.Plan(home, p)
+			changes += len(apply(t, planned, err))
+		}
+		return changes
+	}
+	connected("/opt/triskele", "--address", "a:1")
+	for path, edits := range map[string][]string{
+		".claude.json":       {"\"a:1\"\n", "\"a:1\", \"--tls-ca\", \"system\"\n"},
+		".codex/config.toml": {`"a:1"]`, `"a:1", "--token-file", "/x"]`},
+		".claude/settings.json": {
+			`"/opt/triskele hook --address a:1"`, `"TRISKELE_CAPTURE=no X='a b' /opt/triskele hook --no-capture --address=a:1 --tls-ca 'my ca' 2>>/tmp/log"`,
+			`"timeout": 5`, `"timeout": 9`, `"hooks": [` + "\n", `"matcher": "y", "hooks": [` + "\n",
+		},
+		".cursor/hooks.json": {"/opt/triskele hook --address a:1", "env A=1 triskele hook -n one --no-capture; echo triskele hook"},
+	} {
+		path = filepath.Join(folder, path)
+		put(t, path, strings.NewReplacer(edits...).Replace(get(t, path)))
+	}
+	for _, x := range []struct{ name, flags, shown string }{
+		{"/opt/triskele", "--address a:1", "/opt/triskele"},
+		{"/opt/my tools/triskele", "--namespace b", `\"/opt/my tools/triskele\"`},
+		{"/opt/tk", "--namespace c --sqlite /d", "/opt/tk"},
+	} {
+		connected(x.name, strings.Fields(x.flags)...)
+		claude, settings, cursor := get(t, filepath.Join(folder, ".claude.json")), get(t, filepath.Join(folder, ".claude/settings.json")), get(t, filepath.Join(folder, ".cursor/hooks.json"))
+		args := `"` + strings.Join(append([]string{"mcp"}, append(strings.Fields(x.flags), "--tls-ca", "system")...), `","`) + `"`
+		if got := strings.Join(strings.Fields(claude), ""); !strings.Contains(got, `"args":[`+args+`]`) {
+			t.Errorf("%s: got %s, want %s", x.name, got, args)
+		}
+		flags := x.flags + " --no-capture"
+		if x.name == "/opt/triskele" {
+			flags = "--no-capture --address=a:1" // it says the same
+		}
+		want := `"TRISKELE_CAPTURE=no X='a b' ` + x.shown + " hook " + flags + ` --tls-ca 'my ca' 2>>/tmp/log"`
+		if strings.Count(settings, want) != 5 || strings.Count(settings, `"timeout": 9`) != 5 || strings.Count(settings, `"matcher": "y"`) != 5 {
+			t.Errorf("%s: got %s, want %s", x.name, settings, want)
+		}
+		if want := `"env A=1 ` + x.shown + " hook " + x.flags + ` --no-capture; echo triskele hook"`; !strings.Contains(cursor, want) || strings.Count(cursor, "command") != 1 {
+			t.Errorf("%s: got %s, want %s", x.name, cursor, want)
+		}
+		if got := get(t, filepath.Join(folder, ".codex/config.toml")); !strings.Contains(got, `, "--token-file", "/x"]`) {
+			t.Errorf("%s: got %s, want the token's file", x.name, got)
+		}
+		if changes := connected(x.name, strings.Fields(x.flags)...); changes > 0 {
+			t.Errorf("%s: a second run changes %d files, want none", x.name, changes)
+		}
+	}
+}
+
 // Undo gives back every byte of a file that only connect has changed, however often, and the user's own server in any file.
 func TestUndoGivesBack(t *testing.T) {
 	t.Parallel()

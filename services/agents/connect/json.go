@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/triskele/triskele/fuser/platform/slice"
 )
 
 // document is a JSON text with its comments, trailing commas and white space.
@@ -244,8 +246,18 @@ func nothing(text []byte) bool {
 	return empty(d.root)
 }
 
-// ours matches the command of a hook of this program by its usual name.
-var ours = regexp.MustCompile(`^"?([^"]*[/\\])?triskele(\.exe)?"? hook( |$)`)
+// word is a word of a command line as a shell reads it.
+const word = `(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"';&|<>()])+`
+
+var (
+	// line matches the command of a hook: what stands before the program, the program, its flags, and what the shell does with it.
+	line  = regexp.MustCompile(`^(|(?:` + word + `|[\s;&|<>()])*?[\s;&|<>()])(` + word + `) hook((?:\s+` + word + `)*)((?s:[\s;&|<>()].*)?)$`)
+	words = regexp.MustCompile(word)
+	// variables matches what sets variables for one program.
+	variables = regexp.MustCompile(`^(?:(?:env|\w+=(?:` + word + `)?)\s+)*$`)
+	// usual matches this program by its usual name.
+	usual = regexp.MustCompile(`^["']?(?:.*[/\\])?triskele(?:\.exe)?["']?$`)
+)
 
 // hook is an entry in a list of hooks. Clients of the Claude family nest it in a group; Cursor does not.
 type hook struct {
@@ -260,21 +272,41 @@ type group struct {
 
 // isOurs reports whether a hook runs this program, which may be at other paths than the usual.
 func isOurs(command string, paths ...string) bool {
-	return ours.MatchString(command) || slices.ContainsFunc(paths, func(path string) bool {
-		return path != "" && strings.HasPrefix(command+" ", Program{Path: path, Hook: []string{"hook"}}.hook()+" ")
-	})
+	found := line.FindStringSubmatch(command)
+	if found == nil {
+		return false
+	}
+	if !variables.MatchString(found[1]) && !strings.ContainsAny(found[2], `/\`) {
+		return false // the name alone may be a word of another program
+	}
+	return usual.MatchString(found[2]) || slices.ContainsFunc(paths, func(path string) bool { return path != "" && found[2] == quoted(path) })
 }
 
-// each calls keep with the command of each hook in a list and with the matcher of its group, which may be "". It cuts the hooks that are not
-// kept, and the groups that have none left.
-func each(list *hujson.Array, matcher string, keep func(command, matcher string) bool) {
+// updated returns the command of a hook with the path and the flags of p. All else that stands there stays.
+func updated(command string, p Program) string {
+	found := line.FindStringSubmatch(command)
+	have := append([]string{"hook"}, words.FindAllString(found[3], -1)...)
+	want := slice.Map(p.Hook, quoted)
+	if found[2] == quoted(p.Path) && slices.Equal(merged(have, want), have) {
+		return command
+	}
+	return found[1] + strings.Join(append([]string{quoted(p.Path)}, merged(have, want)...), " ") + found[4]
+}
+
+// each calls keep with the command of each hook in a list and with the matcher of its group, which may be "". keep may change the command.
+// The hooks that it does not keep are cut, and the groups that have none left.
+func each(list *hujson.Array, matcher string, keep func(command *string, matcher string) bool) {
 	for i := 0; i < len(list.Elements); {
 		entry := document{root: list.Elements[i]}
 		kept := true
 		var fields struct{ Matcher, Command string }
 		_ = decode(entry.root, &fields) // the rest may have any form
 		if nested := entry.find("hooks"); nested == nil {
-			kept = fields.Command == "" || keep(fields.Command, matcher)
+			command := fields.Command
+			kept = command == "" || keep(&command, matcher)
+			if command != fields.Command {
+				entry.find("command").Value = hujson.String(command)
+			}
 		} else if group, ok := nested.Value.(*hujson.Array); ok && len(group.Elements) > 0 {
 			each(group, fields.Matcher, keep)
 			kept = len(group.Elements) > 0
@@ -300,7 +332,7 @@ func (d *document) hooks(event string) (*hujson.Array, error) {
 	return list, nil
 }
 
-// setHook makes entry the only one of this program in the list of an event.
+// setHook brings this program's hook of an event up to date, removes others with the same matcher, and adds entry if there is none.
 func (d *document) setHook(event string, entry any, p Program, started string) error {
 	if d.find("hooks", event) == nil {
 		if err := d.set([]any{}, "hooks", event); err != nil {
@@ -312,14 +344,15 @@ func (d *document) setHook(event string, entry any, p Program, started string) e
 		return err
 	}
 	kept := map[string]bool{} // by the matcher: hooks with different ones do not run twice
-	each(list, "", func(command, matcher string) bool {
-		if !isOurs(command, p.Path, started) {
+	each(list, "", func(command *string, matcher string) bool {
+		if !isOurs(*command, p.Path, started) {
 			return true
 		}
-		if command != p.hook() || kept[matcher] {
+		if kept[matcher] {
 			return false
 		}
 		kept[matcher] = true
+		*command = updated(*command, p)
 		return true
 	})
 	if len(kept) > 0 {
@@ -340,7 +373,7 @@ func (d *document) removeHooks(event string, paths ...string) {
 		return
 	}
 	before := len(list.Elements)
-	each(list, "", func(command, _ string) bool { return !isOurs(command, paths...) })
+	each(list, "", func(command *string, _ string) bool { return !isOurs(*command, paths...) })
 	if len(list.Elements) < before && empty(*d.find("hooks", event)) {
 		d.remove("hooks", event)
 	}

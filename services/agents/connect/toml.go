@@ -88,13 +88,17 @@ func addTable(text []byte, p Program) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := slice.Map(p.MCP, func(arg string) any { return arg })
+	servers, _ := want[tables].(map[string]any)
+	server, has := servers["triskele"].(map[string]any)
+	given := p.MCP
+	if list, ok := server["args"].([]any); ok {
+		given = merged(slice.Map(list, func(arg any) string { return fmt.Sprint(arg) }), p.MCP)
+	}
+	args := slice.Map(given, func(arg string) any { return arg })
 	lines := []struct {
 		key, text string
 		value     any
-	}{{"command", strconv.Quote(p.Path), p.Path}, {"args", "[" + strings.Join(slice.Map(p.MCP, strconv.Quote), ", ") + "]", args}}
-	servers, _ := want[tables].(map[string]any)
-	server, has := servers["triskele"].(map[string]any)
+	}{{"command", strconv.Quote(p.Path), p.Path}, {"args", "[" + strings.Join(slice.Map(given, strconv.Quote), ", ") + "]", args}}
 	after := slices.Clone(text)
 	if server["command"] == nil { // there is none, or one that is not started as a program
 		if after, _, err = removeTable(text); err != nil {
