@@ -155,8 +155,9 @@ func (f file) remove(text, kept []byte, started string) ([]byte, error) {
 		bom, text := unmarked(text)
 		_, kept := unmarked(kept)
 		after, _, err := removeTable(text)
-		if _, own, keptErr := removeTable(kept); err == nil && keptErr == nil {
-			after = append(after, own...)
+		if _, own, keptErr := removeTable(kept); err == nil && keptErr == nil && len(own) > 0 {
+			after = append(ended(after), own...)
+			_, err = unmarshal(after)
 		}
 		return slices.Concat(bom, after), err
 	}

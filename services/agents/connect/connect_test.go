@@ -141,7 +141,7 @@ func wantParts(t *testing.T, before, after string) {
 		}
 	}
 	var v any
-	if strings.Contains(before, "# mine") {
+	if strings.Contains(before, "# mine") || strings.Contains(after, "# changed") {
 		if err := toml.Unmarshal([]byte(after), &v); err != nil {
 			t.Errorf("%v:\n%s", err, after)
 		}
@@ -471,6 +471,7 @@ func TestUndoGivesBack(t *testing.T) {
 		{"cursor", ".cursor/mcp.json", `{"mcpServers":{"triskele":{"url":"https://mine.example.com"}}}`},
 		{"codex", ".codex/config.toml", "model = \"o\""},
 		{"codex", ".codex/config.toml", "[mcp_servers.triskele]\ncommand = \"mine\"\n\n[mcp_servers.triskele.env]\nA = \"1\"\n"},
+		{"codex", ".codex/config.toml", "[mcp_servers.triskele]\ncommand = \"mine\"\n\n[features]\ncodex_hooks = true"},
 	}
 	tested := map[string]bool{}
 	for _, x := range cases {
@@ -504,6 +505,7 @@ func TestUndoGivesBack(t *testing.T) {
 		changed := map[bool]string{false: get(t, path) + "\n// changed\n", true: "# changed\n" + get(t, path)}[x.client == "codex"]
 		put(t, path, changed)
 		got := undo()
+		wantParts(t, "", got)
 		if !strings.Contains(got, "changed") || strings.Contains(got, "my tools") || strings.Contains(got, "mine") != strings.Contains(x.text, "mine") || strings.Contains(got, "A = ") != strings.Contains(x.text, "A = ") {
 			t.Errorf("undo of a changed file %q: got %q", x.text, got)
 		}

@@ -104,10 +104,7 @@ func addTable(text []byte, p Program) ([]byte, error) {
 		if after, _, err = removeTable(text); err != nil {
 			return nil, err
 		}
-		if len(after) > 0 {
-			if after[len(after)-1] != '\n' {
-				after = append(after, '\n')
-			}
+		if after = ended(after); len(after) > 0 {
 			after = append(after, '\n')
 		}
 		after = fmt.Appendf(after, "[%s.triskele]\n", tables)
@@ -146,6 +143,14 @@ func addTable(text []byte, p Program) ([]byte, error) {
 		return nil, errInline
 	}
 	return after, nil
+}
+
+// ended returns a text with the end of its last line.
+func ended(text []byte) []byte {
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		return append(text, '\n')
+	}
+	return text
 }
 
 // removeTable removes the tables of this program, each with the blank line before it, and checks that nothing else is gone. It returns
