@@ -206,24 +206,24 @@ func (c Change) Diff() string {
 	return udiff.Unified(from, to, string(c.Before), string(c.After))
 }
 
-// Apply writes the change. It keeps a copy of a file from before the first change, and removes the copy once the file is the same
-// again.
+// Apply writes the change. It keeps a copy of a file from before the first change until that is undone. A later undo would take a server
+// from it that the user has changed since.
 func (c Change) Apply() error {
 	path := replace.Target(c.Path) // a link into a folder of settings stays a link
 	if now, err := read(path); err != nil || !bytes.Equal(now, c.Before) {
 		return cmp.Or(err, fmt.Errorf("%s has changed meanwhile: run the command again", c.Path))
 	}
-	made, err := c.note(filepath.Dir(path))
+	w, err := c.note(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	if err := c.write(path); err != nil || !c.undo {
 		return err
 	}
-	if kept, err := read(c.Path + backup); err == nil && bytes.Equal(kept, c.After) {
+	if kept, err := read(c.Path + backup); err == nil && (w.Existed || bytes.Equal(kept, c.After)) {
 		_ = os.Remove(c.Path + backup)
 	}
-	for _, folder := range made {
+	for _, folder := range w.Made {
 		_ = os.Remove(folder) // fails if there is something else in it
 	}
 	return nil

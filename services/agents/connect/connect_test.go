@@ -509,6 +509,8 @@ func TestUndoGivesBack(t *testing.T) {
 		if !strings.Contains(got, "changed") || strings.Contains(got, "my tools") || strings.Contains(got, "mine") != strings.Contains(x.text, "mine") || strings.Contains(got, "A = ") != strings.Contains(x.text, "A = ") {
 			t.Errorf("undo of a changed file %q: got %q", x.text, got)
 		}
+		got = strings.ReplaceAll(got, "mine", "mine-2")
+		put(t, path, got)
 		connected() // the copy is of the changed file now
 		if again := undo(); again != got {
 			t.Errorf("after another undo: got %q, want %q", again, got)

@@ -34,12 +34,12 @@ func readRecord(path string) (map[string]written, error) {
 	return all, nil
 }
 
-// note records the change before it is made, and keeps a copy of the file from before the first one. It returns the folders that
-// connect has made for the file in this folder.
-func (c Change) note(folder string) ([]string, error) {
+// note records the change before it is made, and keeps a copy of the file from before the first one. It returns what
+// is known of the file, with the folders that connect has made for it in this folder.
+func (c Change) note(folder string) (written, error) {
 	all, err := readRecord(c.record)
 	if err != nil {
-		return nil, err
+		return written{}, err
 	}
 	w, known := all[c.Path]
 	if c.undo {
@@ -50,7 +50,7 @@ func (c Change) note(folder string) ([]string, error) {
 			w.Existed = c.Before != nil
 			if w.Existed {
 				if err := write(c.Path+backup, c.Before, 0o600); err != nil {
-					return nil, err
+					return w, err
 				}
 			}
 		}
@@ -63,14 +63,14 @@ func (c Change) note(folder string) ([]string, error) {
 		all[c.Path] = w
 	}
 	if len(all) == 0 {
-		return w.Made, os.RemoveAll(c.record)
+		return w, os.RemoveAll(c.record)
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	if err := os.MkdirAll(filepath.Dir(c.record), 0o700); err != nil {
-		return nil, err
+		return w, err
 	}
-	return w.Made, write(c.record, text, 0o600)
+	return w, write(c.record, text, 0o600)
 }
