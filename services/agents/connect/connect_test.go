@@ -743,14 +743,14 @@ func TestConnectSharesGroups(t *testing.T) {
 	home, folder := at(t, "linux")
 	c := client(t, "claude-code")
 	path := filepath.Join(folder, ".claude", "settings.json")
-	put(t, path, `{"hooks": {"Stop": [`+group+`, {"hooks": [{"type": "command", "command": "/opt/triskele hook"}]}]}}`)
+	put(t, path, `{"hooks": {"Stop": [`+group+`, {"hooks": [{"type": "command", "command": "/opt/triskele hook"}]}], "PreCompact": [{"hooks": [{"command": "x"}]}, /* once */ ]}}`)
 	for _, name := range []string{"triskele", "/opt/triskele"} {
 		p := program
 		p.Path = name
 		changes, err := c.Plan(home, p)
 		apply(t, changes, err)
-		if got := get(t, path); strings.Count(got, "triskele hook") != 5 || strings.Count(got, "mine") != 1 {
-			t.Errorf("as %s: got %s, want one hook for each event", name, got)
+		if got := get(t, path); strings.Count(got, "triskele hook") != 5 || strings.Count(got, "mine") != 1 || strings.Count(got, "/* once */") != 1 {
+			t.Errorf("as %s: got %s, want one hook for each event, and the comment", name, got)
 		}
 		if again, err := c.Plan(home, p); err != nil || len(again) > 0 {
 			t.Errorf("as %s: a second run changes %v, %v; want nothing", name, again, err)
@@ -763,7 +763,7 @@ func TestConnectSharesGroups(t *testing.T) {
 	}
 	changes, err := c.PlanUndo(home)
 	apply(t, changes, err)
-	if got := get(t, path); strings.Contains(got, "triskele") || !strings.Contains(got, `"mine"`) {
+	if got := get(t, path); strings.Contains(got, "triskele") || !strings.Contains(got, `"mine"`) || strings.Count(got, "/* once */") != 1 {
 		t.Errorf("undo leaves %s, want the user's hook", got)
 	}
 }

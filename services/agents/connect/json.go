@@ -184,10 +184,11 @@ func appended[T item](items []T, end *hujson.Extra, one T, inner, outer string) 
 			*after = hujson.Extra{}
 		}
 	}
+	comments := strings.TrimRight(string(*end), " \t\r\n")
 	if len(items) > 0 && !strings.Contains(string(*end), "\n") {
-		inner, outer = " ", string(*end)
+		inner, outer = " ", string(*end)[len(comments):]
 	}
-	*before = append(hujson.Extra(strings.TrimRight(string(*end), " \t\r\n")), inner...)
+	*before = append(hujson.Extra(comments), inner...)
 	*end = hujson.Extra(outer)
 	return append(items, one)
 }
