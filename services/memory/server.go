@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
@@ -213,7 +214,11 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 	}
 	for _, path := range paths {
 		if updatable[path] == nil {
-			return nil, rpc.Invalid("update_mask", fmt.Sprintf("must name only fields that can be updated, not %.64q: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at, links, thread, position", path))
+			not := ""
+			if req.GetMemory().ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(path)) != nil { // other words stay with the caller
+				not = ", not " + path
+			}
+			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated"+not+": content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at, links, thread, position")
 		}
 	}
 	changed, err := fromProto("memory", req.GetMemory())

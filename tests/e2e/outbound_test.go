@@ -66,6 +66,7 @@ var covered = map[string]string{
 	"services/cmd/triskele: os.Stderr":                      "the same",
 	"services/agents/cli: http.Server":                      "`triskele mcp --listen`: what agents get are answers and errors; TestMCPLogsNoTexts reads its log",
 	"services/agents/cli: os.OpenFile":                      "the SQLite file, where the user says, for the user alone; an empty file that marks a session, and ids of what its agent was given",
+	"services/agents/cli: os.WriteFile":                     "an empty file that marks a session as private",
 	"services/agents/connect: exec.CommandContext":          "`triskele connect --list` starts the MCP server that an agent's configuration names, and asks it one question of its own",
 	"services/agents/userservice: os.WriteFile":             "the file of a user service: a command line, and no texts",
 	"services/agents/userservice: exec.CommandContext":      "systemctl and launchctl, with names of the service",

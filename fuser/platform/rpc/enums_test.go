@@ -31,13 +31,13 @@ func TestFromJSON(t *testing.T) {
 		}
 	}
 	for broken, want := range map[string]string{
-		`{"fusion": {"method": "rrf"}, "query": "\ud800"}`:         `byte 41: \ud800 is half of a surrogate pair`,
-		`{"query": "\\\ud83d\ude00\udead x"}`:                      `byte 26: \udead is half`,
-		`{"query": "\ud83d\`:                                       `byte 12: \ud83d is half`,
-		`{"fusion": {"method": "rrf"}, "query": "` + "\xff" + `"}`: "byte 41: must be UTF-8",
+		`{"fusion": {"method": "rrf"}, "query": "\ud800"}`:                            `byte 41: \ud800 is half of a surrogate pair`,
+		`{"query": "\\\ud83d\ude00\udead x"}`:                                         `byte 26: \udead is half`,
+		`{"query": "\ud83d\`:                                                          `byte 12: \ud83d is half`,
+		`{"fusion": {"method": "rrf"}, "query": "` + "\xff" + `"}`:                    "byte 41: must be UTF-8",
 		`{"fusion": {"method": "rrf"}, "filter": {"tags_any": ["[{"]}, "filter": {}}`: `byte 70: duplicate field "filter"`,
-		`{"fusion": {"method": "rrf", "method": "rrf"}}`: `duplicate field "method"`,
-		`{"sort_by": "recency", "legs": {"dense": {}, "graph": {}, "dense": {}}}`: `duplicate field "dense"`,
+		`{"fusion": {"method": "rrf", "method": "rrf"}}`:                              `duplicate field "method"`,
+		`{"sort_by": "recency", "legs": {"dense": {}, "graph": {}, "dense": {}}}`:     `duplicate field "dense"`,
 	} {
 		if err := rpc.FromJSON(protojson.UnmarshalOptions{}, []byte(broken), &triskelev1.RecallRequest{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", broken, err, want)
