@@ -76,13 +76,16 @@ func twice(text []byte) error {
 		names map[string]bool // nil for a list
 		value bool            // of a name comes next
 	}
+	if !json.Valid(text) {
+		return nil // encoding/json refuses it, a text that is nested too deeply for this, too
+	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var open []object
 	for {
 		token, err := decoder.Token()
 		if err != nil {
-			return nil // the end, or what encoding/json refuses
+			return nil // the end
 		}
 		last := len(open) - 1
 		name, isText := token.(string)
@@ -92,7 +95,7 @@ func twice(text []byte) error {
 			continue
 		case last >= 0 && open[last].names != nil && !open[last].value && isText:
 			if open[last].names[name] {
-				return fmt.Errorf("byte %d: duplicate field %q", decoder.InputOffset(), name)
+				return fmt.Errorf("byte %d: duplicate field %q", decoder.InputOffset(), Cut(name, 200))
 			}
 			open[last].names[name], open[last].value = true, true
 			continue

@@ -43,6 +43,10 @@ func TestFromJSON(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", broken, err, want)
 		}
 	}
+	const deep = 20_000
+	if err := rpc.Misread([]byte(strings.Repeat(`{"a":`, deep) + `{"a":1,"a":2}` + strings.Repeat("}", deep))); err != nil {
+		t.Errorf("a text that encoding/json refuses: %v", err)
+	}
 	for _, wrong := range []string{`{"fusion": {"method": "rrf"}, "query": "` + strings.Repeat("x", 1<<20) + `"}`, `{"fusion": {"method": "psychic"}}`, `{"sort_by": "rrf"}`, `{"fusion": "rrf"}`, `{"method": "rrf"}`, `[]`, `{`} {
 		var got triskelev1.RecallRequest
 		err, want := rpc.FromJSON(protojson.UnmarshalOptions{}, []byte(wrong), &got), protojson.Unmarshal([]byte(wrong), &triskelev1.RecallRequest{})

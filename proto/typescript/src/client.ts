@@ -187,9 +187,10 @@ export class Client {
   }
 }
 
-/** Adds the arguments of a call to its fields. It throws InvalidArgument if a field is given as both: one of them would be dropped. */
+/** Adds the arguments of a call to its fields. It throws InvalidArgument if a field is given as both and differs: one would be dropped. */
 function joined<Given extends object, Args extends object>(fields: Given, args: Args, path = ""): Given & Args {
-  const twice = Object.keys(args).find((name) => (fields as Record<string, string | unknown[] | undefined> | null)?.[name]?.length);
+  const given = (fields ?? {}) as Record<string, string | unknown[] | undefined>;
+  const twice = Object.entries(args).find(([name, value]) => given[name]?.length && given[name] !== value)?.[0];
   if (twice !== undefined) {
     throw invalid(path + twice, "must be given once: it is an argument of the call");
   }

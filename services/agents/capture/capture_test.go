@@ -308,7 +308,7 @@ func TestIgnoredNames(t *testing.T) {
 		"read „private.md“, then": true, "read “private.md”": true, "‘private.md’": true, "«private.md»": true, "「private.md」": true, "看「计划.md」": true,
 		"请看一下private.md。": true, "シーprivate.mdを": true, "private.md를 보고": true, "private.md—the plan": true, "private.md… and": true, "private.md’s end": true,
 		"private.md:12-20": true, "private.md:12:3-14:5, please": true, "private.md#section-two.": true, "file:private.md": true, "git show HEAD:private.md": true,
-		"C#/x.md#L3": true, "app/(auth)/login.ts": true, "(see app/(auth)/login.ts:3)": true, "app/(auth).": true, "app/[id]/page.tsx, and": true,
+		"C#/x.md#L3": true, "see F#/private.md#L3": true, "uri=file://" + folder + "/secret/x": true, "[a](file://" + folder + "/secret/x)": true, "app/(auth)/login.ts": true, "(see app/(auth)/login.ts:3)": true, "app/(auth).": true, "app/[id]/page.tsx, and": true,
 		"see (app/[id]/page.tsx).": true, "[that](app/[id]/page.tsx#L3)": true, "app/auth/login.ts": false, "app/i/page.tsx": false, "“private” .md": false,
 		"read other/key.txt": false, "keep it secret2": false, "the 2/3 of key.txt2": false,
 	} {

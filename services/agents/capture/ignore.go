@@ -116,7 +116,7 @@ func (i *Ignore) Matches(text string) bool {
 // many of them, and a match in any of the pieces counts.
 func (f ignoreFile) named(text string) bool {
 	seen := map[string]bool{}
-	for _, signs := range []string{"", "()", "[]", "()[]{},=:"} {
+	for _, signs := range []string{"", "()", "[]", "()[]{},=", "()[]{},=:"} {
 		for _, beyond := range []func(rune) bool{never, isSign, isSignOrWide} {
 			cut := func(r rune) bool { return strings.ContainsRune("\t\r\n\"'`<>;|*"+signs, r) || beyond(r) }
 			for part := range strings.FieldsFuncSeq(text, cut) {
@@ -151,7 +151,7 @@ func (f ignoreFile) matches(name string) bool {
 	name = strings.ReplaceAll(beginning.ReplaceAllString(name, ""), `\`, "/")
 	bare := strings.TrimLeft(name, "([{")
 	var names []string
-	for _, name := range []string{name, bare, place.ReplaceAllString(name, ""), place.ReplaceAllString(bare, "")} {
+	for _, name := range []string{name, bare, place.ReplaceAllString(name, ""), place.ReplaceAllString(bare, ""), section.ReplaceAllString(bare, "")} {
 		names = append(names, strings.TrimRight(name, marks), strings.TrimRight(name, marks+")]}"))
 	}
 	slices.Sort(names)
@@ -164,6 +164,8 @@ var (
 	beginning = regexp.MustCompile(`^@?(file:(//)?)?`)
 	// place matches the lines or the section that a file's name can be followed by.
 	place = regexp.MustCompile(`(:L?\d[-:L\d]*[^\pL\d]*|[#?].*)$`)
+	// section matches the last one: folders have names such as C#.
+	section = regexp.MustCompile(`[#?][^#?]*$`)
 )
 
 // lists reports whether a path is that of a file that matches.

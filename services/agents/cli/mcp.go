@@ -150,6 +150,10 @@ func exactly(next http.Handler) http.Handler {
 		if err == nil {
 			err = rpc.Misread(body)
 		}
+		if long, is := errors.AsType[*http.MaxBytesError](err); is {
+			http.Error(w, fmt.Sprintf("the body must have at most %d bytes", long.Limit), http.StatusRequestEntityTooLarge)
+			return
+		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return

@@ -454,6 +454,14 @@ func TestConnectKeepsWords(t *testing.T) {
 			t.Errorf("%s: a second run changes %d files, want none", x.name, changes)
 		}
 	}
+	path := filepath.Join(folder, ".cursor/hooks.json")
+	for _, made := range []string{"$(basename .)", "`basename .`"} { // by a shell
+		put(t, path, `{"version": 1, "hooks": {"beforeSubmitPrompt": [{"command": "triskele hook --namespace `+made+` --no-capture"}]}}`)
+		connected("/opt/tk", "--namespace", "d")
+		if want := `"/opt/tk hook --namespace ` + made + ` --no-capture"`; !strings.Contains(get(t, path), want) {
+			t.Errorf("got %s, want %s", get(t, path), want)
+		}
+	}
 }
 
 // Undo gives back every byte of a file that only connect has changed, however often, and the user's own server in any file.

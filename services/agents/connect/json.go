@@ -286,6 +286,9 @@ func isOurs(command string, paths ...string) bool {
 // updated returns the command of a hook with the path and the flags of p. All else that stands there stays.
 func updated(command string, p Program) string {
 	found := line.FindStringSubmatch(command)
+	if strings.HasPrefix(found[4], "(") || strings.Contains(found[3], "`") { // a word that a shell makes of another command: its flags are unknown
+		return found[1] + quoted(p.Path) + " hook" + found[3] + found[4]
+	}
 	have := append([]string{"hook"}, words.FindAllString(found[3], -1)...)
 	want := slice.Map(p.Hook, quoted)
 	if found[2] == quoted(p.Path) && slices.Equal(merged(have, want), have) {

@@ -231,7 +231,12 @@ func (b *Backend) Ping(ctx context.Context) error {
 		return b.store.Pool.Ping(ctx)
 	}
 	var asked sync.WaitGroup
-	asked.Go(func() { b.alone.Store(b.store.Pool.Ping(ctx) != nil) })
+	asked.Go(func() {
+		err := b.store.Pool.Ping(ctx)
+		if stat := b.store.Pool.Stat(); err == nil || stat.AcquiredConns() < stat.MaxConns() { // else it may be busy
+			b.alone.Store(err != nil)
+		}
+	})
 	err := b.store.Standby.Or(b.store.Pool).Ping(ctx)
 	asked.Wait()
 	return err
