@@ -172,6 +172,7 @@ test("what is an argument of a call is not a field of it too", async () => {
   await assert.rejects(c.import([{ namespace: "n", content: "x" }], { memories: [{}] }), fails(Code.InvalidArgument, "memories"));
   assert.equal(state.calls.length, 0);
   await c.remember("n", "x", { namespace: undefined, content: "" });
+  await c.remember("n", "x", { namespace: "n" });
 });
 
 test("an error says when to try again", async () => {
