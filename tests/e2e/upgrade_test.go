@@ -263,7 +263,9 @@ func TestUpgradeOnPostgres(t *testing.T) {
 	h.check(t)
 	h.checkLegs(t)
 	var vectors int
-	if err := s.sql().QueryRow(t.Context(), `SELECT count(*) FROM dense.vectors WHERE namespace = $1`, upgraded).Scan(&vectors); err != nil {
+	if err := s.sql().QueryRow(t.Context(), `
+		SELECT count(*) FROM dense.vectors v JOIN dense.models m ON m.id = v.model_id
+		WHERE v.namespace = $1 AND m.status = 'active'`, upgraded).Scan(&vectors); err != nil {
 		t.Fatal(err)
 	}
 	if superseded := h.next - len(h.live) - len(h.sensitive); vectors < len(h.live) || vectors > len(h.live)+superseded {
