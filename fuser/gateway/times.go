@@ -45,10 +45,9 @@ func (t times) any() bool { return len(t.spans) > 0 || t.named }
 
 // prefer raises the winners whose dates fit a time in the query, and sorts by score again.
 func (r *recall) prefer(winners []winner) {
-	event := r.times.happened(winners)
-	var since timespan.Span
+	spans, event := r.times.spans, r.times.happened(winners)
 	if event >= 0 {
-		since = r.times.event.Span(winners[event].memory.GetOccurredAt().AsTime(), r.times.now)
+		spans = append(slices.Clip(spans), r.times.event.Span(winners[event].memory.GetOccurredAt().AsTime(), r.times.now))
 	}
 	raised := false
 	for i := range winners {
@@ -56,9 +55,9 @@ func (r *recall) prefer(winners []winner) {
 		if m == nil {
 			continue
 		}
-		spans := r.times.spans
-		if i != event { // who dates a question by an event asks about something else
-			spans = append(slices.Clip(spans), since)
+		spans := spans
+		if i == event { // who dates a question by an event asks about something else
+			spans = r.times.spans
 		}
 		at := cmp.Or(m.GetOccurredAt(), m.GetCreatedAt()).AsTime()
 		for _, span := range spans {

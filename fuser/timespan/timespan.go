@@ -28,7 +28,7 @@ type Span struct {
 // Contains reports whether a moment is in the span.
 func (s Span) Contains(at time.Time) bool { return !at.Before(s.From) && at.Before(s.Before) }
 
-// Without returns a text without the times that Find found in it; all of it if too little is left to ask for anything.
+// Without returns a text without the times that Find found in it. If that leaves too little to ask for anything, it returns all of it.
 func Without(text string, spans []Span) string {
 	var left strings.Builder
 	end := 0
@@ -37,10 +37,10 @@ func Without(text string, spans []Span) string {
 		end = s.place[1]
 	}
 	left.WriteString(text[end:])
-	if rest := strings.Fields(left.String()); len(spans) > 0 && len(rest) >= leastLeft {
-		return strings.Join(rest, " ")
+	if len(spans) == 0 || len(word.FindAllString(left.String(), leastLeft)) < leastLeft {
+		return text
 	}
-	return text
+	return strings.Join(strings.Fields(left.String()), " ")
 }
 
 // leastLeft words are a question still: "What happened?", but not "news".

@@ -130,6 +130,7 @@ func TestWithout(t *testing.T) {
 		"What happened since the release?":                                 "What happened since the release?",
 		"what happened yesterday":                                          "what happened",
 		"news of last week":                                                "news of last week",
+		"Anything last week?":                                              "Anything last week?",
 		"last month":                                                       "last month",
 		"":                                                                 "",
 	} {

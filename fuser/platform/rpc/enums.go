@@ -25,14 +25,14 @@ func FromJSON(options protojson.UnmarshalOptions, text []byte, into proto.Messag
 	if err == nil {
 		return nil
 	}
-	if broken := broken(text); broken != nil {
-		return broken
+	if err := broken(text); err != nil {
+		return err
 	}
 	if len(text) > mostNamed {
 		return err
 	}
-	if twice := twice(text); twice != nil {
-		return twice
+	if err := twice(text); err != nil {
+		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -145,6 +145,12 @@ func TestStaleRevisionIsRefused(t *testing.T) {
 		if _, err := memory.Update(t.Context(), update); status.Code(err) != codes.Aborted {
 			t.Errorf("update: %v", err)
 		}
+		for field, want := range map[string]string{"created_at": "that can be updated, not created_at: content", "quokka": "that can be updated: content"} {
+			update.UpdateMask.Paths = []string{"title", field}
+			if _, err := memory.Update(t.Context(), update); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", field, err, want)
+			}
+		}
 		supersede := &triskelev1.SupersedeRequest{Id: read.GetId(), ExpectedRevision: read.GetRevision(), Replacement: &triskelev1.Memory{Namespace: "n", Content: "the door is blue"}}
 		if _, err := memory.Supersede(t.Context(), supersede); status.Code(err) != codes.Aborted {
 			t.Errorf("supersede: %v", err)

@@ -203,6 +203,10 @@ func TestLogOddsFit(t *testing.T) {
 			t.Errorf("%d columns: got\n%s", width, text)
 		}
 	}
+	resp.Hits[0].MatchedTime = "last week"
+	if text := (render.Style{}).Recall(resp, render.RecallOptions{Explain: true}); !strings.Contains(strings.Join(strings.Fields(text), " "), "did not find it; the time that it matches") {
+		t.Errorf("got\n%s, want the time among what came before", text)
+	}
 }
 
 func TestTable(t *testing.T) {
